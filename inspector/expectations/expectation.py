@@ -34,7 +34,7 @@ from inspector.expectations.limits import Amount, Limit
 from inspector.expectations.message import ProgramHeading, message
 from inspector.stages.compiled import Compiled, as_compiled
 from inspector.stages.lowered import Lowered
-from inspector.stages.retraces import RETRACE_COLUMNS
+from inspector.stages.retrace_events import RETRACE_COLUMNS
 from inspector.support.tracebacks import without_own_frames
 from inspector.support.units import counted, format_count, parse_bytes, parse_count, parse_seconds
 

@@ -126,6 +126,12 @@ PHASES = ("forward", "backward", "recomputed", "rest")
 """Parts of a differentiated program; see `phases`."""
 
 
+def place_of(text: str) -> tuple[str, int] | None:
+    """Returns file and line of `file:3` or of JAX's `file:3:4 (name)`; None for any other text."""
+    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \(.*\))?", text)
+    return (match[1], int(match[2])) if match else None
+
+
 def phases(op_name: str) -> tuple[str, ...]:
     """Returns the parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
 

@@ -10,7 +10,8 @@ import jax
 from inspector._jax.lowering import jitted_calls
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name, mapped_errors
-from inspector.stages.retraces import Retrace, compile_between, watch_retraces
+from inspector.stages.retrace_events import Retrace
+from inspector.stages.retraces import compile_between, watch_retraces
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 

@@ -6,7 +6,7 @@ import os
 import threading
 import types
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.collectives.collectives import Collectives, collectives
@@ -15,6 +15,7 @@ from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.diff.module_diff import Diff, diff, totals
+from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.headline import Headline, headline
@@ -359,7 +360,11 @@ def _count(module: Module) -> dict[str, InstructionCost]:
 
 
 def findings_under(
-    compiled: Compiled, peak: Peak | None = None, kinds: Collection[str] | None = None, proofs: Proofs | None = None
+    compiled: Compiled,
+    peak: Peak | None = None,
+    kinds: Collection[str] | None = None,
+    proofs: Proofs | None = None,
+    further: Sequence[Finding] = (),
 ) -> Findings:
     """Returns the findings of a program; arguments as for `Compiled.findings`.
 
@@ -368,6 +373,7 @@ def findings_under(
       peak: the roofs.
       kinds: the kinds to look for.
       proofs: proofs of its findings so far, which the result continues; None for none.
+      further: further findings, such as those of a watch.
     """
     roofs = peak or (stored_peak() if compiled.program.platform == "cpu" else None)
     subject = Subject(
@@ -377,4 +383,6 @@ def findings_under(
         lambda: compiled.roofline(roofs),
         compiled.collectives,
     )
-    return findings_of(subject, kinds, lambda program: as_compiled(program).roofline(roofs).total.least_s, proofs)
+    return findings_of(
+        subject, kinds, lambda program: as_compiled(program).roofline(roofs).total.least_s, proofs, further
+    )

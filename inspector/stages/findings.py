@@ -190,7 +190,7 @@ class Findings(Tabular):
         largest = self.items[0]
         shares = {largest.time_word: largest.share, "peak memory": largest.byte_share}
         if largest.weight < LEAST_SHARE and largest.compile_share:
-            shares = {"compile": largest.compile_share}
+            shares = {largest.compile_word: largest.compile_share}
         quantity = max(shares, key=lambda name: shares[name])
         share = f"{100 * shares[quantity]:.0f} % of the {quantity}"
         is_bound = len(self.items) > 1 or quantity == "peak memory"
@@ -259,7 +259,11 @@ FINDING_COLUMNS: TableDescription[Finding] = TableDescription(
 
 
 def findings_of(
-    subject: Subject, kinds: Collection[str] | None, estimated_s: Estimate, proofs: Proofs | None = None
+    subject: Subject,
+    kinds: Collection[str] | None,
+    estimated_s: Estimate,
+    proofs: Proofs | None = None,
+    further: Sequence[Found] = (),
 ) -> Findings:
     """Returns the findings of a program. See `Compiled.findings`.
 
@@ -268,6 +272,7 @@ def findings_of(
       kinds: the kinds to look for; None for all.
       estimated_s: returns the estimated seconds of one execution of a program.
       proofs: the proofs so far; None for none.
+      further: further findings, such as those of a watch.
 
     Raises:
       ParameterError: an unknown kind.
@@ -284,7 +289,7 @@ def findings_of(
     if isinstance(subject.before, Unavailable):
         unknown.append(f"what needs the HLO before optimization: {subject.before.reason}")
     about = _Program(subject.compiled, estimated_s, proofs or Proofs())
-    all_found = [_provable(each, about) for each in ranked(found)]
+    all_found = [_provable(each, about) for each in ranked([*found, *further])]
     return Findings(
         tuple(each for each in all_found if not each.is_small),
         tuple(each for each in all_found if each.is_small),

@@ -364,7 +364,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def findings(self, variant: Variant | None = None) -> Findings:
         """Returns what the user can change in a program and what it would gain, as the Findings pane shows it; waits for its compile.
 
-        Proofs that the pane made are in `Finding.proof`.
+        Proofs that the pane made are in `Finding.proof`. If calls were watched (`watch_retraces`), what they could avoid is included.
 
         Args:
           variant: the variant; None for the baseline.
@@ -375,7 +375,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         chosen = self.baseline if variant is None else variant
         if not isinstance(chosen, Variant):
             raise ParameterError(f"Expected one of the Explorer's `variants`, got {short(variant)}.")
-        return findings_under(chosen.compiled, proofs=chosen.proofs)
+        further = self._compiles.work.watched_findings(chosen.lowered)
+        return findings_under(chosen.compiled, proofs=chosen.proofs, further=further)
 
     def watch_retraces(self, is_on: bool = True) -> None:
         """Starts or stops watching why JAX traces again in this process, as in the Retraces pane; see `retraces`.

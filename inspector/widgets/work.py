@@ -11,6 +11,7 @@ from inspector.errors import ExecutionError, ParameterError
 from inspector.stages.lowered import compile_request
 
 if TYPE_CHECKING:
+    from inspector.analysis.findings.finding import Finding
     from inspector.analysis.profile.profile import Profile
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Engine, Job
@@ -52,6 +53,12 @@ class Work(abc.ABC):
     def retraces(self) -> RetraceWatch | None:
         """Watches why JAX traces again in this process; None if the function is not in it."""
         return None
+
+    def watched_findings(self, lowered: Lowered | None) -> tuple[Finding, ...]:
+        """Returns what calls of a program's function could avoid, as far as they were watched."""
+        if self.retraces is None or lowered is None:
+            return ()
+        return self.retraces.retraces.findings(lowered.program.name.removeprefix("jit_"))
 
     @abc.abstractmethod
     def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:

@@ -16,6 +16,7 @@ import pytest
 
 import inspector
 from inspector.errors import ClosedError, Unavailable
+from inspector.hlo.source import place_of
 from inspector.stages.retraces import RetraceWatch
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import retraces as pane
@@ -166,7 +167,30 @@ def test_a_page_has_them(explorer: Explorer, tmp_path: Any) -> None:
 
 
 def test_places_are_read_from_jaxs_words() -> None:
-    assert pane._place("/tmp/a b.py:3:4 (<module>)") == ("/tmp/a b.py", 3)
-    assert pane._place("C:\\f.py:12") == ("C:\\f.py", 12)
-    assert pane._place("<stdin>:2") == ("<stdin>", 2)
-    assert pane._place("") is None
+    assert place_of("/tmp/a b.py:3:4 (<module>)") == ("/tmp/a b.py", 3)
+    assert place_of("C:\\f.py:12") == ("C:\\f.py", 12)
+    assert place_of("<stdin>:2") == ("<stdin>", 2)
+    assert place_of("") is None
+
+
+def test_findings_that_were_shown_are_sent_again_when_calls_add_one() -> None:
+    @jax.jit
+    def step(x: Any) -> Any:
+        return x * 2
+
+    explorer = inspector.explore(step, ONE, target="cpu").wait(60)
+    mailbox = Mailbox(explorer)
+    try:
+        mailbox.send({"type": "findings", "variant": 0})
+        assert not any(row["kind"] == "retraced" for row in mailbox.wait_for("findings")["rows"])
+        ask(mailbox, on=True)
+        for n in range(4, 10):
+            step(np.ones(n, np.float32))
+        for _ in range(500):
+            kinds = [row["kind"] for row in mailbox.last("findings")["rows"]]
+            if "retraced" in kinds:
+                break
+            time.sleep(0.02)
+        assert kinds.count("retraced") == 1
+    finally:
+        explorer.close()

@@ -28,16 +28,24 @@ from inspector.support.packages import is_library_file
 _log = logging.getLogger(__name__)
 _FLAG = "jax_explain_cache_misses"
 _BEGINS = cache_misses.BEGINS
+_COMPILING = "/jax/core/compile/"  # traces, lowerings and compiles
 _TRACED = "/jax/core/compile/jaxpr_trace_duration"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 Watcher: TypeAlias = Callable[[Miss], object]
 """Receives each trace and repeated compile, on the thread that traces. `called_at` is a line of the user's code."""
+Spent: TypeAlias = Callable[[str, float], object]
+"""Receives the name of a function and the seconds that JAX spent on a trace, a lowering or a compile of it."""
 
 
-def watch(watcher: Watcher) -> None:
-    """Starts to report to a watcher, from all threads. Functions of JAX itself are left out, as in JAX's own explanations."""
-    _listener.add(watcher)
+def watch(watcher: Watcher, spent: Spent | None = None) -> None:
+    """Starts to report to a watcher, from all threads. Functions of JAX itself are left out, as in JAX's own explanations.
+
+    Args:
+      watcher: receives the traces and repeated compiles; identifies the watch.
+      spent: receives the durations of all traces and compiles, with those of JAX's functions; None for none.
+    """
+    _listener.add(watcher, spent)
 
 
 def unwatch(watcher: Watcher) -> None:
@@ -66,14 +74,17 @@ class _Listener:
         self._logger = logger
         self._lock = threading.Lock()
         self._watchers: list[Watcher] = []
+        self._spent: dict[Watcher, Spent] = {}
         self._was_on = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
 
-    def add(self, watcher: Watcher) -> None:
+    def add(self, watcher: Watcher, spent: Spent | None) -> None:
         with self._lock:
             self._watchers.append(watcher)
+            if spent is not None:
+                self._spent[watcher] = spent
             if len(self._watchers) == 1:
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
@@ -84,6 +95,7 @@ class _Listener:
     def remove(self, watcher: Watcher) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each != watcher]
+            self._spent.pop(watcher, None)
             if not self._watchers:
                 partial_eval.logger = self._logger
                 jax.config.update(_FLAG, self._was_on)
@@ -100,8 +112,13 @@ class _Listener:
         if self._was_on or not is_explanation:
             self._logger.log(level, message, *args, **rest)
 
-    def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:  # noqa: ARG002 - JAX names them
+    def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:
         fun_name = str(about.get("fun_name", _UNNAMED))
+        if event.startswith(_COMPILING):
+            with self._lock:
+                receivers = tuple(self._spent.values())
+            for receive in receivers:
+                receive(fun_name.removeprefix("jit(").removesuffix(")"), duration_secs)
         if event == _TRACED:
             self._observe("trace", fun_name, cache_misses.trace_ended)
         elif event == _COMPILED:

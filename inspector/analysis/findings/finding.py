@@ -17,6 +17,7 @@ LEAST_SHARE = 0.01
 _LEAST_COMPILE_SHARE = 0.25
 _FIRST = "over-memory"
 _LEAST_BYTES, _LEAST_S = 1024, 1e-9
+_LEAST_RETRACED_S = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -38,6 +39,7 @@ class Finding:
       edits: what a proof changes; Unavailable if the change cannot be made automatically.
       compile_s: seconds of the compile that it saves.
       compile_share: the share of the compile's time that it saves. From 0 to 1.
+      is_watched: whether calls showed it while they were watched, not the program. The compiles are then those of all calls.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Finding:
     edits: tuple[Edit, ...] | Unavailable = BY_HAND
     compile_s: float = 0.0
     compile_share: float = 0.0
+    is_watched: bool = False
 
     @property
     def weight(self) -> float:
@@ -64,8 +67,11 @@ class Finding:
     def is_small(self) -> bool:
         """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time.
 
-        In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns.
+        In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns. One that a watch found is small if it
+        saves less than 0.1 s of traces and compiles.
         """
+        if self.is_watched:
+            return self.compile_s < _LEAST_RETRACED_S
         if self.compile_share >= _LEAST_COMPILE_SHARE:
             return False
         is_tiny = self.gain_bytes < _LEAST_BYTES and not isinstance(self.gain_s, Unavailable) and self.gain_s < _LEAST_S
@@ -75,6 +81,11 @@ class Finding:
     def time_word(self) -> str:
         """The quantity that `share` is a part of: "time", or "accessed bytes" if there are no roofs."""
         return "accessed bytes" if isinstance(self.gain_s, Unavailable) else "time"
+
+    @property
+    def compile_word(self) -> str:
+        """What `compile_share` is a part of: the compile of the program, or all traces and compiles that were watched."""
+        return "traces and compiles" if self.is_watched else "compile"
 
     @property
     def gain(self) -> str:
@@ -89,7 +100,8 @@ class Finding:
         elif self.gain_bytes < 0:
             parts.append(f"costs {format_bytes(-self.gain_bytes)}")
         if self.compile_s > 0:
-            parts.append(f"about {format_seconds(self.compile_s)} of the compile ({100 * self.compile_share:.0f} %)")
+            share = f"{100 * self.compile_share:.0f} %"
+            parts.append(f"about {format_seconds(self.compile_s)} of the {self.compile_word} ({share})")
         return ", ".join(parts) or "unknown"
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypedDict
 
@@ -20,6 +21,8 @@ from inspector.widgets.panes.framework.pane import Context, Excerpt
 from inspector.widgets.variants import Variant, state_of
 
 _FINDS = {detector.kind: detector.finds for detector in DETECTORS}
+_PAUSE_S = 1.0
+"""Minimum time between two messages, however often a program is traced again."""
 
 
 class FindingRow(TypedDict):
@@ -141,6 +144,9 @@ class FindingsPane(CountedPane):
         self._jobs: dict[int, _Proofs] = {}
         self._changed: dict[tuple[int, int], int] = {}
         """The variant with the changed program, by variant and the id of the proof."""
+        self._pause: threading.Timer | None = None
+        if (watch := context.work().retraces) is not None:
+            watch.add_listener(self._on_retrace)
 
     def answer(self, request: FindingsRequest | ProveRequest | AddChangedRequest) -> None:
         """Starts the requested work and returns."""
@@ -158,7 +164,8 @@ class FindingsPane(CountedPane):
         """Returns the findings of a variant, or the error."""
         try:
             variant = self.context.variant(request["variant"])
-            found = findings_under(variant.compiled_now, proofs=variant.proofs)
+            further = self.context.work().watched_findings(variant.lowered)
+            found = findings_under(variant.compiled_now, proofs=variant.proofs, further=further)
             with self.context.lock:
                 if self.context.holds(variant):
                     self._found[variant.number] = found
@@ -199,11 +206,33 @@ class FindingsPane(CountedPane):
         """Stops all proofs."""
         super().close()
         with self.context.lock:
+            if self._pause is not None:
+                self._pause.cancel()
             running = tuple(self._jobs.values())
             self._jobs.clear()
             self._found.clear()
         for each in running:
             each.job.cancel()
+
+    def _on_retrace(self) -> None:
+        """Schedules new messages, on the thread that traces; retraces in the meantime go into the same ones."""
+        with self.context.lock:
+            if self._pause is None and self._found:
+                self._pause = threading.Timer(_PAUSE_S, self._after_retraces)
+                self._pause.daemon = True
+                self._pause.start()
+
+    def _after_retraces(self) -> None:
+        """Sends the findings again of each variant for which the calls since then add another one."""
+        with self.context.lock:
+            self._pause = None
+            shown = [
+                (number, {each.title for each in self._rows(self.context.variant(number))}) for number in self._found
+            ]
+        for number, titles in shown:
+            watched = self.context.work().watched_findings(self.context.variant(number).lowered)
+            if any(each.title not in titles for each in watched):
+                self.answer(FindingsRequest(type="findings", variant=number))
 
     def _rows(self, variant: Variant) -> Sequence[Finding]:
         found = self._found.get(variant.number)

@@ -6,15 +6,14 @@ import collections
 import dataclasses
 import html
 import linecache
-import re
 import threading
 import time
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from inspector.hlo.source import Root
+from inspector.hlo.source import Root, place_of
 from inspector.stages.lowered import Lowered
-from inspector.stages.retraces import RETRACE_COLUMNS, Retrace
+from inspector.stages.retrace_events import RETRACE_COLUMNS, Retrace
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.described_tables import cells_of, heads_of, text_of
@@ -158,7 +157,7 @@ class RetracesPane(Pane):
         )
 
     def _row(self, retrace: Retrace, count: int) -> RetraceRow:
-        defined, called = _place(retrace.defined_at), _place(retrace.called_at)
+        defined, called = place_of(retrace.defined_at), place_of(retrace.called_at)
         own = (self._root.file, self._root.lines[0])
         is_elsewhere = defined is not None and defined[0] == own[0] and defined != own
         shown = dataclasses.replace(
@@ -188,12 +187,6 @@ _NO_FUNCTION = "This exploration was loaded from a file, without its function. T
 def _key(retrace: Retrace) -> Retrace:
     """Returns a value that is equal for calls that were traced again for the same reason."""
     return dataclasses.replace(retrace, explanation="")
-
-
-def _place(text: str) -> tuple[str, int] | None:
-    """Returns file and line of `file:3` or `file:3:4 (name)`; None for any other text."""
-    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \(.*\))?", text)
-    return (match[1], int(match[2])) if match else None
 
 
 def _line(place: tuple[str, int] | None) -> messages.SourceLine | None:

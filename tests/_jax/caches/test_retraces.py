@@ -23,7 +23,8 @@ import inspector
 from inspector._jax.caches import cache_miss_events as watches
 from inspector._jax.caches import cache_misses, compile_misses
 from inspector.lowering.retrace_causes import retraces
-from inspector.stages.retraces import Changed, Retraces, RetraceWatch
+from inspector.stages.retrace_events import Changed
+from inspector.stages.retraces import Retraces, RetraceWatch
 
 ONE = np.ones(3, np.float32)
 

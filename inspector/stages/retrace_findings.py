@@ -1,0 +1,120 @@
+"""Findings of a watch: functions that JAX traced and compiled again and again, and how to avoid it.
+
+A few traces of a function are normal, for example one for a last, smaller batch. Listed are functions of which each call is new,
+arguments that are numbers in some calls and arrays in others, and arguments with many different shapes or values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from inspector.analysis.findings.finding import BY_HAND, Finding
+from inspector.hlo.shape import NUMPY_TYPES
+from inspector.hlo.source import Frame, place_of
+from inspector.stages.retrace_events import Changed, Retrace
+from inspector.support.units import counted, format_list
+
+KINDS: Mapping[str, str] = {
+    "jit-in-loop": "functions that are defined and jitted again for each call",
+    "weak-type": "arguments that are numbers in some calls and arrays in others",
+    "retraced": "functions that are traced again for one argument after the other",
+}
+"""The kinds of findings of a watch, with what each finds."""
+
+_MANY = 3  # traces after the first one
+_NAMED = 3  # values in a title
+_SOURCE = "the time that JAX reported for its traces and compiles"
+_REMEDIES = {
+    "shape": "pad {where} to a few sizes, such as the next power of two, or drop the last, smaller batch",
+    "static value": "pass {where} as an array, if it decides no shapes: remove it from static_argnums or static_argnames",
+    "structure": "give {where} the same structure in each call, with arrays in place of None",
+    "dtype": "convert {where} to one dtype before the call",
+    "sharding": "place {where} in one sharding before the call: jax.device_put({where}, sharding)",
+    "committed": "place {where} in the same way before each call: jax.device_put({where}, sharding)",
+    "device": "place {where} on one device before the call: jax.device_put({where}, device)",
+    "setting": "keep JAX's setting {where} the same in all calls",
+}
+_ANY_REMEDY = "make {where} the same in each call"
+
+
+def retrace_findings(retraces: Iterable[Retrace], spent_s: Mapping[str, float]) -> list[Finding]:
+    """Returns the findings of a watch, those that took most time first.
+
+    Args:
+      retraces: what was watched.
+      spent_s: seconds of all traces and compiles, by name of the function.
+    """
+    functions: dict[tuple[str, str], list[Retrace]] = {}
+    for each in retraces:
+        functions.setdefault((each.fun_name, each.defined_at), []).append(each)
+    found = [finding for calls in functions.values() for finding in _of_function(calls, spent_s)]
+    return sorted(found, key=lambda each: -each.compile_s)
+
+
+def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator[Finding]:
+    """Yields the findings of one function."""
+    again = [each for each in calls if each.cause != "first call"]
+    new = [each for each in again if each.cause == "defined again"]
+    name = calls[0].fun_name
+    if len(new) >= _MANY:
+        title = (
+            f"`{name}` is a new function in each of {len(new) + 1} calls, so JAX traces and compiles it each time: it is defined"
+            " and jitted in a loop or in a function that is called again."
+        )
+        yield _finding("jit-in-loop", title, f"define and jit `{name}` once, outside of the loop", new, calls, spent_s)
+    weak = [each for each in again if each.changes and all(change.what == "weak type" for change in each.changes)]
+    if weak:
+        where = _names(change.where for each in weak for change in each.changes)
+        title = (
+            f"{where} of `{name}` is a Python number in some calls and an array in others: JAX traces and compiles the function"
+            " for both."
+        )
+        dtype = _dtype(weak[0].changes[0])
+        remedy = f"pass one of them in all calls: jnp.asarray({_bare(weak[0])}, jnp.{dtype}) instead of the number"
+        yield _finding("weak-type", title, remedy, weak, calls, spent_s)
+    rest = [each for each in again if each not in new and each not in weak and each.changes]
+    by_change: dict[tuple[str, str], list[Retrace]] = {}
+    for each in rest:
+        by_change.setdefault((each.changes[0].what, each.changes[0].where), []).append(each)
+    for (what, where), group in by_change.items():
+        if len(group) >= _MANY:
+            values = [
+                *dict.fromkeys(value for each in group for value in (each.changes[0].before, each.changes[0].now))
+            ]
+            shown = format_list(values, _NAMED)
+            traced = "traced and compiled" if group[0].event == "trace" else "compiled"
+            title = (
+                f"`{name}` was {traced} {counted(len(group), 'more time')}, because the {what} of"
+                f" {f'`{where}`' if where else 'the call'} was another one: {shown}."
+            )
+            remedy = _REMEDIES.get(what, _ANY_REMEDY).format(where=where or "the call")
+            yield _finding("retraced", title, remedy, group, calls, spent_s)
+
+
+def _finding(
+    kind: str, title: str, remedy: str, again: list[Retrace], calls: Collection[Retrace], spent_s: Mapping[str, float]
+) -> Finding:
+    """Returns a finding whose gain is the part of a function's time that its further traces took."""
+    name = again[0].fun_name
+    seconds = spent_s.get(name, 0.0) * len(again) / len(calls)
+    whole = sum(spent_s.values())
+    place = place_of(again[-1].called_at)
+    frames = () if place is None else (Frame(place[0], place[1], name),)
+    return Finding(
+        kind, title, (), frames, remedy, 0.0, 0, 0.0, 0.0, _SOURCE, edits=BY_HAND, compile_s=seconds,
+        compile_share=min(1.0, seconds / whole) if whole else 0.0, is_watched=True,
+    )  # fmt: skip
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names) if name) or "An argument"
+
+
+def _bare(retrace: Retrace) -> str:
+    return retrace.changes[0].where or "x"
+
+
+def _dtype(change: Changed) -> str:
+    """Returns NumPy's name of the dtype in the text of a type, such as "float32" in `f32[]{weak_type=False}`."""
+    short = change.now.partition("[")[0]
+    return NUMPY_TYPES.get(short, short)
