@@ -31,14 +31,15 @@ from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.files import saved_compiled
 from inspector.compilation.placement import device_ids
+from inspector.compilation.program import Program
 from inspector.compilation.records.passes import Passes
-from inspector.errors import ParameterError, Unavailable, needs_jax
+from inspector.errors import ModuleError, ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
 from inspector.stages.findings import Findings, Proofs, findings_of, module_before
 from inspector.stages.passes import CompilerPasses
-from inspector.support import deferred
+from inspector.support import deferred, packages
 from inspector.support.notebook import short
 
 if TYPE_CHECKING:
@@ -280,12 +281,24 @@ class Compiled(CompiledProgram):
         return types.SimpleNamespace(**memory.reported)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program to one file that `inspector.load` reads, also where JAX is not installed.
+        """Writes the program to one file that `inspector.load` reads, also with another version of JAX or without it.
 
         Raises:
           OSError: the file cannot be written.
         """
-        saved_compiled.save(self, path)
+        saved_compiled.save(self, path, portable=_portable(self.program))
+
+
+def _portable(program: Program) -> bytes:
+    """Returns a program's module in a form that other versions of JAX read; b"" if there is none, or no JAX to convert it."""
+    if program.no_stablehlo or not packages.version("jaxlib"):
+        return b""
+    from inspector._jax.modules import stablehlo
+
+    try:
+        return stablehlo.portable(program.module)
+    except ModuleError:
+        return b""
 
 
 def as_compiled(program: CompiledProgram) -> Compiled:

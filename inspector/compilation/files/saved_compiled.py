@@ -24,7 +24,7 @@ from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ModuleError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
-from inspector.support import files, json_values
+from inspector.support import files, json_values, packages
 
 FORMAT = "inspector-compiled"
 FORMAT_VERSION = 2
@@ -35,8 +35,11 @@ _BLOBS = {
     "hlo": "optimized.hlo",
     "hlo_proto": "optimized.hlo.pb",
     "executable": "executable.bin",
+    "portable": "module.stablehlo",
     **{name: f"{name}.bin" for name in RECORDS},
 }
+
+_OPTIONAL = frozenset({*RECORDS, "portable"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,13 +88,19 @@ class _Manifest:
 
 
 def save(
-    compiled: CompiledProgram, path: str | os.PathLike[str], *, compress: bool = True, private: bool = False
+    compiled: CompiledProgram,
+    path: str | os.PathLike[str],
+    *,
+    portable: bytes = b"",
+    compress: bool = True,
+    private: bool = False,
 ) -> None:
     """Writes the file atomically.
 
     Args:
         compiled: the program to save.
         path: the file to write; an existing file is replaced.
+        portable: the module in a form for other versions of JAX, which cannot read all bytecode of this one; b"" for none.
         compress: compresses to a fifth of the size, in five times the time.
         private: True if only this user may read the file.
 
@@ -107,6 +116,7 @@ def save(
         "hlo": compiled.hlo.encode(),
         "hlo_proto": compiled.hlo_proto,
         "executable": executable if isinstance(executable, bytes) else b"",
+        **({"portable": portable} if portable else {}),
     }
     about = json_values.encode(_saved(compiled))
     digests = {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))}
@@ -128,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> CompiledProgram:
             fields = manifest.read(opened, name, FORMAT, FORMAT_VERSION, FORMAT_VERSION)
             about = json_values.decode(_Manifest, fields, manifest.NAME)
             names = opened.names()  # includes recorded products only
-            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in RECORDS or f in names}
+            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in _OPTIONAL or f in names}
     except manifest.OtherFileError:
         raise
     except (ModuleError, json_values.FormError) as e:
@@ -192,12 +202,18 @@ def _saved(compiled: CompiledProgram) -> _Saved:
     )
 
 
+def _module(saved: _Saved, blobs: Mapping[str, bytes]) -> bytes:
+    """Returns the module in the form that the installed JAX reads: MLIR's own bytecode changes with every jaxlib."""
+    is_same = packages.version("jaxlib") in ("", saved.versions.get("jaxlib"))
+    return blobs["module"] if is_same else blobs.get("portable", blobs["module"])
+
+
 def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
     about = saved.program
     return CompiledProgram(
         program=Program(
             name=about.name,
-            module=blobs["module"],
+            module=_module(saved, blobs),
             arguments=about.arguments,
             results=about.results,
             options=Options.from_json(about.options),

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector._jax.modules import stablehlo
 from inspector.compilation.compiled import digest_of
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
@@ -111,6 +112,21 @@ print(digest_of(loaded), compare(loaded).index[0], len(loaded.hlo))
 """
     out = one_device_python(script).stdout.split()
     assert out == [digest_of(compiled), "peak_bytes", str(len(compiled.hlo))]
+
+
+def test_another_jax_reads_the_portable_module(
+    compiled: Compiled, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLIR's bytecode of one jaxlib cannot be read by every other one."""
+    assert load_compiled(saved).program.module == compiled.program.module
+    monkeypatch.setattr("inspector.support.packages.version", lambda _: "99.0")
+    other = load_compiled(saved).program
+    assert other.module != compiled.program.module
+    assert stablehlo.parse_stablehlo(other.module).operation.name == "builtin.module"
+    assert "all_reduce" in stablehlo.full_text(other.module)
+    damaged = rewrite(saved, **{"module.stablehlo": b"StableHLO"})
+    with pytest.raises(ModuleError, match=r"module\.stablehlo does not match its digest"):
+        load_compiled(damaged)
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(compiled: Compiled, saved: Path) -> None:
