@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,11 @@ class Retrace:
         event = "compiled: " if self.event == "compile" else ""
         changes = "; ".join(map(str, self.changes))
         return f"{self.fun_name} at {self.called_at}: {event}{changes or self.cause}"
+
+    @property
+    def module_name(self) -> str:
+        """JAX's name of the function's module, such as `jit_step` or `jit__lambda`."""
+        return re.sub(r"[^\w.-]", "_", f"jit({self.fun_name})").rstrip("_")
 
     def differences(self, count: int = 1) -> tuple[RetraceDifference, ...]:
         """Returns the rows of the table: one for each change, or one without a change.

@@ -25,16 +25,16 @@ _MANY = 3  # traces after the first one
 _NAMED = 3  # values in a title
 _SOURCE = "the time that JAX reported for its traces and compiles"
 _REMEDIES = {
-    "shape": "pad {where} to a few sizes, such as the next power of two, or drop the last, smaller batch",
-    "static value": "pass {where} as an array, if it decides no shapes: remove it from static_argnums or static_argnames",
-    "structure": "give {where} the same structure in each call, with arrays in place of None",
-    "dtype": "convert {where} to one dtype before the call",
-    "sharding": "place {where} in one sharding before the call: jax.device_put({where}, sharding)",
-    "committed": "place {where} in the same way before each call: jax.device_put({where}, sharding)",
-    "device": "place {where} on one device before the call: jax.device_put({where}, device)",
-    "setting": "keep JAX's setting {where} the same in all calls",
+    "shape": "{where} = jnp.pad({where}, ...)  # to a few sizes, such as the next power of two, or drop the last, smaller batch",
+    "static value": "jax.jit({name})  # without {where} in static_argnums or static_argnames, if it decides no shapes",
+    "structure": "# {where} with the same structure in each call: arrays in place of None",
+    "dtype": "{where} = {where}.astype(dtype)  # the same in each call",
+    "sharding": "{where} = jax.device_put({where}, sharding)  # the same in each call",
+    "committed": "{where} = jax.device_put({where}, sharding)  # in each call or in none",
+    "device": "{where} = jax.device_put({where}, device)  # the same in each call",
+    "setting": "# the same setting {where} in all calls",
 }
-_ANY_REMEDY = "make {where} the same in each call"
+_ANY_REMEDY = "# {where}: the same in each call"
 
 
 def retrace_findings(retraces: Iterable[Retrace], spent_s: Mapping[str, float]) -> list[Finding]:
@@ -61,7 +61,14 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
             f"`{name}` is a new function in each of {len(new) + 1} calls, so JAX traces and compiles it each time: it is defined"
             " and jitted in a loop or in a function that is called again."
         )
-        yield _finding("jit-in-loop", title, f"define and jit `{name}` once, outside of the loop", new, calls, spent_s)
+        yield _finding(
+            "jit-in-loop",
+            title,
+            f"{_code(name)} = jax.jit({_code(name)})  # once, outside of the loop",
+            new,
+            calls,
+            spent_s,
+        )
     weak = [each for each in again if each.changes and all(change.what == "weak type" for change in each.changes)]
     if weak:
         where = _names(change.where for each in weak for change in each.changes)
@@ -70,7 +77,8 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
             " for both."
         )
         dtype = _dtype(weak[0].changes[0])
-        remedy = f"pass one of them in all calls: jnp.asarray({_bare(weak[0])}, jnp.{dtype}) instead of the number"
+        bare = weak[0].changes[0].where or "x"
+        remedy = f"{bare} = jnp.asarray({bare}, jnp.{dtype})  # in all calls, instead of the number"
         yield _finding("weak-type", title, remedy, weak, calls, spent_s)
     rest = [each for each in again if each not in new and each not in weak and each.changes]
     by_change: dict[tuple[str, str], list[Retrace]] = {}
@@ -87,7 +95,7 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
                 f"`{name}` was {traced} {counted(len(group), 'more time')}, because the {what} of"
                 f" {f'`{where}`' if where else 'the call'} was another one: {shown}."
             )
-            remedy = _REMEDIES.get(what, _ANY_REMEDY).format(where=where or "the call")
+            remedy = _REMEDIES.get(what, _ANY_REMEDY).format(where=where or "x", name=_code(name))
             yield _finding("retraced", title, remedy, group, calls, spent_s)
 
 
@@ -110,8 +118,9 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names) if name) or "An argument"
 
 
-def _bare(retrace: Retrace) -> str:
-    return retrace.changes[0].where or "x"
+def _code(name: str) -> str:
+    """Returns a function's name in code; a lambda has none."""
+    return name if name.isidentifier() else "f"
 
 
 def _dtype(change: Changed) -> str:

@@ -50,9 +50,9 @@ class Retraces(Tabular):
         A few traces of a function are normal, and are not listed.
 
         Args:
-          fun_name: the function; "" for all.
+          fun_name: the function, or the name of its module; "" for all.
         """
-        watched = (each for each in self if fun_name in ("", each.fun_name))
+        watched = (each for each in self if fun_name in ("", each.fun_name, each.module_name))
         return tuple(retrace_findings(watched, dict(self._spent_s)))
 
     def table(self) -> pd.DataFrame:

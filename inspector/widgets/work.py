@@ -58,7 +58,7 @@ class Work(abc.ABC):
         """Returns what calls of a program's function could avoid, as far as they were watched."""
         if self.retraces is None or lowered is None:
             return ()
-        return self.retraces.retraces.findings(lowered.program.name.removeprefix("jit_"))
+        return self.retraces.retraces.findings(lowered.program.name)
 
     @abc.abstractmethod
     def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:

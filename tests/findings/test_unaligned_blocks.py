@@ -47,9 +47,9 @@ def recorded_peak(program: Callable[[], Program]) -> int:
 
 
 def test_the_remedy_names_the_short_dimension() -> None:
-    assert "blocks of (64, n) in the kernel, or 2 rows of 64 side by side" in found(blocks.heads_of_64)[0].remedy
+    assert "blocks of (64, n) in the kernel\n# or 2 rows of 64 side by side" in found(blocks.heads_of_64)[0].remedy
     assert found(blocks.few_features)[0].remedy.endswith("blocks of (40, n) in the kernel")
-    assert found(blocks.five_rows)[0].remedy == "a longer dimension than 5 in the place before the last one"
+    assert found(blocks.five_rows)[0].remedy.endswith("a longer dimension than 5 in the place before the last one")
 
 
 @pytest.mark.parametrize("program", blocks.WIDE)

@@ -93,7 +93,7 @@ class RetracesPane(Pane):
         """Returns the initial state, which all variants share."""
         if variant is not None:
             return []
-        self._root, self._explored = lowered.root, lowered.program.name.removeprefix("jit_")
+        self._root, self._explored = lowered.root, lowered.program.name
         return [self._message()]
 
     def answer(self, request: WatchRetracesRequest) -> None:
@@ -171,7 +171,7 @@ class RetracesPane(Pane):
         )
         return RetraceRow(
             function=shown.fun_name,
-            is_explored=retrace.fun_name == self._explored and not is_elsewhere,
+            is_explored=retrace.module_name == self._explored and not is_elsewhere,
             defined_at=_line(defined),
             called_at=_line(called),
             call="" if called is None else _cut(linecache.getline(*called).strip()),

@@ -107,6 +107,6 @@ def _remedy(arrays: list[_Array]) -> str:
     rows, width = arrays[0].shape.dimensions[-2:]
     lanes = arrays[0].shape.layout.tiles[0][-1] if arrays[0].shape.layout is not None else 0
     if width % lanes == 0:
-        return f"a longer dimension than {rows} in the place before the last one"
-    beside = f", or {lanes // width} rows of {width} side by side" if lanes % width == 0 else ""
-    return f"the longer dimension last: `x.swapaxes(-1, -2)`, and blocks of ({width}, n) in the kernel{beside}"
+        return f"x = x.swapaxes(-2, -3)  # a longer dimension than {rows} in the place before the last one"
+    beside = f"\n# or {lanes // width} rows of {width} side by side" if lanes % width == 0 else ""
+    return f"x = x.swapaxes(-1, -2)  # the longer dimension last, and blocks of ({width}, n) in the kernel{beside}"
