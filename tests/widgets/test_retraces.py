@@ -192,5 +192,6 @@ def test_findings_that_were_shown_are_sent_again_when_calls_add_one() -> None:
                 break
             time.sleep(0.02)
         assert kinds.count("retraced") == 1
+        assert 0 < mailbox.last("findings")["rows"][kinds.index("retraced")]["share"] <= 1  # of the traces and compiles
     finally:
         explorer.close()

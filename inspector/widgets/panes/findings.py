@@ -32,7 +32,7 @@ class FindingRow(TypedDict):
       title: one sentence; code is between backticks.
       gain: the gain in a few words.
       gain_source: what the gain is computed from.
-      share: the share of the time or of the peak memory that it saves, whichever is larger. From 0 to 1.
+      share: the share of the time or of the peak memory that it saves, whichever is larger, or else of the compile. From 0 to 1.
       remedy: code to write, or a flag.
       caution: the reason for which the program may be as it is on purpose; "" if there is none.
       instructions: names of the instructions in the optimized HLO that show it.
@@ -313,7 +313,7 @@ class FindingsPane(CountedPane):
             title=finding.title,
             gain=finding.gain,
             gain_source=finding.gain_source,
-            share=finding.weight,
+            share=finding.weight or finding.compile_share,
             remedy=finding.remedy,
             caution=finding.caution,
             instructions=[*finding.instructions],
