@@ -45,6 +45,24 @@ def selected_at(new: Any) -> Any:
     return lambda i, cache: jnp.where(jnp.arange(256)[:, None] == i, new + cache.sum(), cache)
 
 
+def at_each_step(cache: Any, new: Any, i: Any) -> Any:
+    def body(cache: Any, step: Any) -> Any:
+        position, value = step
+        cache = jnp.where((jnp.arange(256) == position)[:, None], value, cache)
+        return cache, cache @ value
+
+    return jax.lax.scan(body, cache, (jnp.arange(16), jnp.tile(new, (16, 1)) + i))
+
+
+def products_at_each_step(cache: Any, new: Any, i: Any) -> Any:
+    def body(cache: Any, position: Any) -> Any:
+        hot = jax.nn.one_hot(position, 256)[:, None]
+        cache = cache * (1 - hot) + hot * new
+        return cache, cache.sum() + i
+
+    return jax.lax.scan(body, cache, jnp.arange(16))
+
+
 def batched(cache: Any, new: Any, i: Any) -> Any:
     return jnp.where((jnp.arange(256)[None] == i[:, None])[..., None], new, cache)
 
@@ -57,6 +75,8 @@ def batched(cache: Any, new: Any, i: Any) -> Any:
         (shifted, (CACHE, NEW, INDEX), "by a concatenation that shifts it"),
         (joined, (CACHE, NEW, INDEX), "by a concatenation, though 1 of 256 parts"),
         (in_a_loop, (CACHE, NEW, INDEX), "An array that a loop carries"),
+        (at_each_step, (CACHE, NEW, INDEX), "by a selection with a mask, though 1 of 256 parts"),
+        (products_at_each_step, (CACHE, NEW, INDEX), "by products with a one-hot mask, though 1 of 256 parts"),
         (batched, (BATCH, NEWS, INDICES), "by a selection with a mask, though 1 of 256 parts"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from inspector.analysis.findings.before import moved_from, uses
+from inspector.analysis.findings.before import MOVING, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -110,17 +110,33 @@ def _one_hot(mask: Value) -> int:
         mask = moved_from(mask.operand(0))
     if mask.instruction.opcode != "compare" or mask.instruction.proto.comparison_direction != "EQ":
         return 0
-    sides = [moved_from(operand) for operand in mask.operands]
-    counters = [side for side in sides if side.instruction.opcode == "iota"]
+    sides = [*mask.operands]
+    counters = [side for side in sides if _count(side)]
     if len(counters) != 1:
         return 0
-    dimensions = counters[0].instruction.shape.dimensions
-    (axis,) = counters[0].instruction.dimensions or (0,)
     (index,) = (side for side in sides if side is not counters[0])
-    is_index = math.prod(index.instruction.shape.dimensions) * dimensions[axis] <= math.prod(
-        mask.instruction.shape.dimensions
-    )
-    return dimensions[axis] if is_index and dimensions[axis] >= _LEAST_LENGTH else 0
+    length = _count(counters[0])
+    is_index = _fewest(index) * length <= math.prod(mask.instruction.shape.dimensions)
+    return length if is_index and length >= _LEAST_LENGTH else 0
+
+
+def _count(side: Value) -> int:
+    """Returns the number of positions that a side of a comparison counts; 0 if it does not, or if it is one of them."""
+    counter = moved_from(side).instruction
+    if counter.opcode != "iota":
+        return 0
+    (axis,) = counter.dimensions or (0,)
+    length = counter.shape.dimensions[axis]
+    return length if _fewest(side) >= length else 0
+
+
+def _fewest(value: Value) -> int:
+    """Returns the smallest number of elements of a value and of those that it is moved from."""
+    fewest = math.prod(value.instruction.shape.dimensions)
+    while value.instruction.opcode in MOVING:
+        value = value.operand(0)
+        fewest = min(fewest, math.prod(value.instruction.shape.dimensions))
+    return fewest
 
 
 def _is_state(state: Value, result: Value) -> bool:
