@@ -95,6 +95,21 @@ def buffer_in_a_loop() -> Program:
     return _program(f)
 
 
+def unrolled_buffer() -> Program:
+    """Each block is written by a function that `jax.lax` wraps around the update."""
+
+    def f(x: Any) -> Any:
+        me = lax.axis_index("d")
+        whole, block = jnp.zeros((N, *x.shape)), x
+        for i in range(N):
+            whole = lax.dynamic_update_index_in_dim(whole, block, (me - i) % N, 0)
+            if i < N - 1:
+                block = _shifted(block)
+        return whole[:, :, :8]
+
+    return _program(f)
+
+
 # Silent
 
 
@@ -181,7 +196,7 @@ def sum_and_product_in_a_loop() -> Program:
 
 
 FOUND = (
-    unrolled_sum, sum_in_a_loop, sum_in_a_scan, unrolled_maximum, unrolled_concatenation, buffer_in_a_loop,
+    unrolled_sum, sum_in_a_loop, sum_in_a_scan, unrolled_maximum, unrolled_concatenation, buffer_in_a_loop, unrolled_buffer,
 )  # fmt: skip
 SILENT = (
     collective_matmul, unrolled_collective_matmul, halo_exchange, pipeline, two_shifts, reduce_scatter_ring, line_of_devices,

@@ -28,6 +28,7 @@ CALLS = {
     rings.unrolled_maximum: ("7 calls", "only compares", "pmax"),
     rings.unrolled_concatenation: ("7 calls", "only puts together", "all_gather"),
     rings.buffer_in_a_loop: ("a loop", "only puts together", "all_gather"),
+    rings.unrolled_buffer: ("7 calls", "only puts together", "all_gather"),
 }
 
 

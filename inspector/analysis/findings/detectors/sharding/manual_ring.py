@@ -105,30 +105,64 @@ def _used(block: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
                 yield user, moved
 
 
+class _Taking(NamedTuple):
+    """An operation that takes a block: `jax.numpy` wraps some in a function of their own.
+
+    Attributes:
+      instruction: the operation, or the call of its function.
+      opcode: the opcode of the operation.
+      operands: its operands, outside of the function.
+    """
+
+    instruction: Instruction
+    opcode: str
+    operands: tuple[Instruction, ...]
+
+
+def _taking(user: Instruction, block: Instruction) -> _Taking:
+    """Returns the operation that takes a block, also if it is the result of a function that is called with the block."""
+    if user.opcode == "call":
+        called = user.called_computations[0]
+        (root, *others) = {inner for inner, _ in _used(called.parameters[user.operands.index(block)])} or {user}
+        if not others and root.is_root and root.opcode in (*_SUMS, *_WRITES):
+            inside = Value(root, (user,))
+            return _Taking(user, root.opcode, tuple(_moved(inside, number) for number in range(len(root.operands))))
+    return _Taking(user, user.opcode, tuple(user.operands))
+
+
+def _moved(user: Value, number: int) -> Instruction:
+    """Returns an operand of an operation in a function, followed through moves to an operand of the function's call."""
+    value = Value(user.instruction.operands[number], user.calls)
+    while value.instruction.opcode in MOVING:
+        value = Value(value.instruction.operands[0], value.calls)
+    parameter = value.instruction.parameter_number
+    return value.instruction if parameter is None else user.calls[-1].operands[parameter]
+
+
 def _unrolled(steps: Sequence[Value], count: int) -> str:
     """Returns the function that does the same as an unrolled ring; "" if there is none."""
     if len(steps) not in (count - 1, count):
         return ""
     blocks = [step.instruction for step in steps]
-    ring, taken = set(blocks), list[Instruction]()
+    ring, taken = set(blocks), list[_Taking]()
     moved = set[Instruction]()
     for block in blocks:
         users = [(user, arrived) for user, arrived in _used(block) if user not in ring]
         if len(users) > 1 or block.is_root or (not users and block is not blocks[-1]):
             return ""
-        taken += [user for user, _ in users]
+        taken += [_taking(user, arrived) for user, arrived in users]
         moved |= {arrived for _, arrived in users}
     kinds = {user.opcode for user in taken}
     if len(kinds) != 1:
         return ""
     (kind,) = kinds
     if kind == "concatenate":
-        return "all_gather" if len(set(taken)) == 1 else ""
+        return "all_gather" if len({user.instruction for user in taken}) == 1 else ""
     if kind not in (*_SUMS, *_WRITES):
         return ""
     if kind == "dynamic-update-slice" and any(user.operands[1] not in moved for user in taken):
         return ""
-    joined = set(taken)
+    joined = {user.instruction for user in taken}
     initial = {
         operand
         for user in taken
