@@ -101,6 +101,24 @@ def test_other_loops(fun: Any, args: tuple[Any, ...]) -> None:
     assert all_found("scan-residuals", fun, *args) == []
 
 
+def keeps_products(body: Any) -> Any:
+    return jax.checkpoint(body, policy=jax.checkpoint_policies.dots_saveable)
+
+
+def checkpoints_a_part(body: Any) -> Any:
+    """The other products of the body stay outside of the checkpoint."""
+    return lambda x, w: body(x + jax.checkpoint(lambda x: jnp.sin(jnp.tanh(x @ x.T)) @ x)(x), w)
+
+
+@pytest.mark.parametrize(("program", "args"), [(layers, (WS, X)), (cell, (GATES, XS)), (in_jit, (WS, X))])
+def test_a_policy_was_chosen(program: Any, args: tuple[Any, ...]) -> None:
+    assert not all_found("scan-residuals", program(keeps_products), *args)
+
+
+def test_a_part_is_checkpointed() -> None:
+    assert all_found("scan-residuals", layers(checkpoints_a_part), WS, X)
+
+
 def test_a_function_that_cannot_be_traced_again() -> None:
     traces = []
 

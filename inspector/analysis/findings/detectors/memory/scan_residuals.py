@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
@@ -39,10 +40,20 @@ def scan_residuals(subject: Subject) -> Iterator[Finding]:
     backward = [loop for loop in loops if "backward" in phases(loop.op_name)]
     if not backward:
         return
-    taken = {source for loop in backward for source in _initial(loop)}
+    chosen = [loop for loop in backward if _is_checkpointed(subject, loop)]  # by a policy that keeps what is stacked
+    taken = {source for loop in backward if loop not in chosen for source in _initial(loop)}
     for loop in loops:
         if "backward" not in phases(loop.op_name) and (stacked := _stacked(loop, taken)) is not None:
             yield from _finding(subject, stacked)
+
+
+def _is_checkpointed(subject: Subject, backward: Instruction) -> bool:
+    """Reports whether all products in the body of a backward loop belong to a `jax.checkpoint`."""
+    if subject.calls is None:
+        return False
+    inside = f"{backward.op_name}/body/"
+    names = [name for _, name in subject.calls.values(PRODUCTS) if name.startswith(inside)]
+    return bool(names) and all("checkpoint" in name.split("/") for name in names)
 
 
 def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
