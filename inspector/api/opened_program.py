@@ -281,14 +281,17 @@ class OpenedProgram(ShownAsExplorer):
         devices = devices_for(self.num_replicas, self.num_partitions, self.mesh, per_device=self.is_optimized)
         return without_stablehlo(
             SourceHlo(header, self.hlo_module_bytes), text, self.platform, self._no_stablehlo, devices=devices,
-            notes=self.notes,
+            notes=(self._origin_note, *self.notes),
         )  # fmt: skip
+
+    @property
+    def _origin_note(self) -> str:
+        made = "optimized HLO" if self.is_optimized else "HLO before optimization"
+        return f"this {made}{f' from {self.source}' if self.source else ''} was not compiled here"
 
     @functools.cached_property
     def compiled(self) -> Compiled:
         """The program as a `Compiled`, for `diff`, `line_costs` and comparisons. It has no machine code and cannot run."""
-        made = "optimized HLO" if self.is_optimized else "HLO before optimization"
-        origin = f"{made} from {self.source}" if self.source else made
         return Compiled(
             program=self.lowered.program,
             options=self.options,
@@ -301,7 +304,7 @@ class OpenedProgram(ShownAsExplorer):
             timings={},
             _executable=self._reason("code", _NO_CODE),
             versions=self.versions,
-            warnings=(f"This is {origin}. It was not compiled here.", *self.notes),
+            warnings=(self._origin_note, *self.notes),
             devices=self.device_kinds,
             passes=self.passes,
             assembly=self.assembly,

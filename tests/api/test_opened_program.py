@@ -17,6 +17,7 @@ from inspector.errors import ModuleError, ParameterError, Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.support import files
+from tests.widgets.fakes import Mailbox
 
 SHAPES = (jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((8, 64), jnp.float32))
 
@@ -211,5 +212,8 @@ def test_explore_reads_a_file_once(monkeypatch: pytest.MonkeyPatch, compiled: Co
     try:
         assert reads == [path]
         assert "step.hlo" in explorer.baseline.compiled.warnings[0]
+        message = Mailbox(explorer).last("variant")
+        assert message["warnings"] == []  # a note, not a warning
+        assert any("step.hlo was not compiled here" in note for note in explorer.lowered.notes)
     finally:
         explorer.close()
