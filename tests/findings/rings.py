@@ -95,6 +95,23 @@ def buffer_in_a_loop() -> Program:
     return _program(f)
 
 
+def wrapped_buffer_in_a_loop() -> Program:
+    """The own block is written before the loop, and the others by a function that `jax.lax` wraps around the update."""
+
+    def f(x: Any) -> Any:
+        me = lax.axis_index("d")
+        whole = lax.dynamic_update_index_in_dim(jnp.zeros((N, *x.shape)), x, me, 0)
+
+        def step(i: Any, carry: Any) -> Any:
+            whole, block = carry
+            block = _shifted(block)
+            return lax.dynamic_update_index_in_dim(whole, block, (me - i - 1) % N, 0), block
+
+        return lax.fori_loop(0, N - 1, step, (whole, x))[0][:, :, :8]
+
+    return _program(f)
+
+
 def unrolled_buffer() -> Program:
     """Each block is written by a function that `jax.lax` wraps around the update."""
 
@@ -197,6 +214,7 @@ def sum_and_product_in_a_loop() -> Program:
 
 FOUND = (
     unrolled_sum, sum_in_a_loop, sum_in_a_scan, unrolled_maximum, unrolled_concatenation, buffer_in_a_loop, unrolled_buffer,
+    wrapped_buffer_in_a_loop,
 )  # fmt: skip
 SILENT = (
     collective_matmul, unrolled_collective_matmul, halo_exchange, pipeline, two_shifts, reduce_scatter_ring, line_of_devices,

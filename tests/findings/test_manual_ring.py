@@ -29,6 +29,7 @@ CALLS = {
     rings.unrolled_concatenation: ("7 calls", "only puts together", "all_gather"),
     rings.buffer_in_a_loop: ("a loop", "only puts together", "all_gather"),
     rings.unrolled_buffer: ("7 calls", "only puts together", "all_gather"),
+    rings.wrapped_buffer_in_a_loop: ("a loop", "only puts together", "all_gather"),
 }
 
 

@@ -15,6 +15,7 @@ from inspector.stages.findings import Finding
 from tests.findings.sharded import D, Program, array, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
+FLAT = mesh_of((2, 4), ("rows", "columns"))
 X, W = array((512, 256), "d"), array((256, 256))
 
 
@@ -85,6 +86,19 @@ def returned_between(x: Any, w: Any) -> Any:
     return constrain(jnp.sin(y), "d") @ w, y
 
 
+def activation_there_and_back(x: Any, w: Any) -> Any:
+    """A function of `jax.nn` in between, and a scalar."""
+    y = constrain(x * 2, None, "d")
+    y = constrain(jax.nn.silu(y) * w.mean(), "d")
+    return y - 1
+
+
+def swapped_once(x: Any, w: Any) -> Any:
+    """The product is split like this already, so that only the second constraint changes it, in two exchanges."""
+    y = constrain(x @ w, "rows", "columns", mesh=FLAT)
+    return jnp.sin(constrain(jnp.tanh(y), "columns", "rows", mesh=FLAT))
+
+
 def one_way(x: Any, w: Any) -> Any:
     return constrain(jnp.sin(constrain(x, "d")), None, "d") @ w
 
@@ -100,7 +114,15 @@ def found(program: Program) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    "fun", [there_and_back, argument_there_and_back, in_a_scan, product_there_and_back, gradient_there_and_back]
+    "fun",
+    [
+        there_and_back,
+        argument_there_and_back,
+        activation_there_and_back,
+        in_a_scan,
+        product_there_and_back,
+        gradient_there_and_back,
+    ],
 )
 def test_there_and_back(fun: Any) -> None:
     (finding,) = found((fun, (X, W)))
@@ -131,6 +153,7 @@ def test_full_rematerialization(program: Program) -> None:
         (summed_between, (X, W)),
         (returned_between, (X, W)),
         (one_way, (X, W)),
+        (swapped_once, (array((512, 256), "rows", mesh=FLAT), array((256, 512), None, "columns", mesh=FLAT))),
         (equal, (X, W)),
         (product_split_by_columns, (array((512, 256)), W)),
         (lambda x, w: x @ w, (X, W)),
@@ -138,6 +161,11 @@ def test_full_rematerialization(program: Program) -> None:
 )
 def test_silent(program: Program) -> None:
     assert not found(program)
+
+
+def test_an_argument_is_not_to_arrive_in_the_sharding_of_a_detour() -> None:
+    program = inspector.lower(activation_there_and_back, X, W).compile(target="cpu:8")
+    assert [each.kind for each in program.findings(kinds=["resharding", "resharded-argument"])] == ["resharding"]
 
 
 def test_without_the_constraint_nothing_is_communicated() -> None:

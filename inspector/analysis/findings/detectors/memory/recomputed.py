@@ -14,6 +14,9 @@ from inspector.hlo.source import line_text, phases
 from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
+# Of the time of the recomputed products: other kernels are fused in another way if their values are kept, and a program for
+# several devices may exchange more.
+_LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _ROOM = 0.8  # of the device's memory, after the values are kept
 _MOVES = (
     3  # of each value that is kept: it is written, read, and in a loop the stacked array is filled with zeros first
@@ -40,7 +43,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     if not kernels or after > _ROOM * peak.memory_bytes or isinstance(spent, Unavailable) or not spent:
         return
     saved = 1 - _MOVES * kept / peak.memory_bytes_per_s / spent
-    if saved <= 0:
+    if saved < (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
         return
     frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""

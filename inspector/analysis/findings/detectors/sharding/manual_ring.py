@@ -191,9 +191,8 @@ def _carried(value: Value, count: int) -> str:
         return ""
     (user,) = taken
     total = results.index(user)
-    operands = [
-        source(Value(each, outer if user.computation == body else value.calls)).instruction for each in user.operands
-    ]
+    calls = source(Value(body.root.operands[total], outer)).calls
+    operands = [source(Value(each, calls)).instruction for each in user.operands]
     if user.opcode in _SUMS:
         return _SUMS[user.opcode] if any(_element(each) == total for each in operands) else ""
     is_written = user.opcode == "dynamic-update-slice" and _element(operands[0]) == total

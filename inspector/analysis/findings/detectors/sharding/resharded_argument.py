@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING
+from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours
 from inspector.analysis.findings.edits import MoveAxis
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.spec_code import axis_size, spec_code
@@ -24,6 +25,7 @@ _MOST_VALUES = 200
 
 def resharded_argument(subject: Subject) -> Iterator[Finding]:
     """Yields a finding for each argument that is exchanged as a whole before its first use."""
+    detours: frozenset[str] | None = None
     for collective in subject.collectives:
         if (
             collective.opcode not in _EXCHANGES
@@ -34,7 +36,10 @@ def resharded_argument(subject: Subject) -> Iterator[Finding]:
             continue
         instruction = subject.module.instruction(collective.name)
         found = _only_argument(instruction) if instruction.computation.is_entry else None
-        if found is not None:
+        if found is None:
+            continue
+        detours = exchanges_of_detours(subject) if detours is None else detours
+        if collective.name not in detours:  # then neither exchange is needed
             yield from _finding(subject, collective, instruction, *found)
 
 

@@ -29,6 +29,7 @@ _BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
     "abs", "cosine", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "rsqrt", "sign", "sine", "sqrt",
     "tanh", "erf", "compare", "and", "or", "not", "copy", "optimization-barrier",
 }  # fmt: skip
+_LEAVES = frozenset({"parameter", "constant", "broadcast"})
 _MOST_VALUES = 100
 
 
@@ -61,14 +62,26 @@ def resharding(subject: Subject) -> Iterator[Finding]:
         if each.frames not in seen:
             seen.add(each.frames)
             yield _full(subject, each, collectives)
+    yield from _detour_findings(subject, collectives, {own_frame(frames) for frames in seen})
+
+
+def exchanges_of_detours(subject: Subject) -> frozenset[str]:
+    """Returns the names of the collectives that change a sharding there and back without need."""
+    collectives = [c for c in subject.collectives if c.opcode in _RESHARDING and c.inserted_by == "partitioner"]
+    return frozenset(name for each in _detour_findings(subject, collectives, ()) for name in each.instructions)
+
+
+def _detour_findings(
+    subject: Subject, collectives: Sequence[Collective], copied: Collection[Frame | None]
+) -> Iterator[Finding]:
+    """Yields the findings of arrays that are resharded and back, except at lines where XLA copies a whole array."""
     if collectives and not isinstance(subject.before, Unavailable):
         by_lines: dict[
             frozenset[Frame | None], list[_Detour]
         ] = {}  # a backward pass goes there and back in the other order
-        copied = {own_frame(frames) for frames in seen}
         for detour in _detours(subject.before, _argument_shardings(subject)):
             lines = frozenset({own_frame(detour.there.frames), own_frame(detour.back.frames)})
-            if not lines & copied:
+            if lines.isdisjoint(copied):
                 by_lines.setdefault(lines, []).append(detour)
         for detours in by_lines.values():
             yield from _detour(subject, detours, collectives)
@@ -102,7 +115,8 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
         )
     )
     beside = [each for each in small if each in first or each in second]
-    if not beside or not (any(each.had for each in detours) or (first and second and len(beside) > 1)):
+    is_changed = [each for each in first if each not in second] and second
+    if not beside or not (any(each.had for each in detours) or is_changed):
         return
     array = format_array(there.shape.element_type, there.shape.dimensions)
     title = (
@@ -165,6 +179,14 @@ def _is_constraint(instruction: Instruction) -> bool:
     )
 
 
+def _is_by_element(instruction: Instruction) -> bool:
+    """Reports whether an operation, or a function such as `silu`, combines arrays element by element."""
+    if instruction.opcode != "call":
+        return instruction.opcode in _BY_ELEMENT
+    inside = instruction.called_computations[0].instructions
+    return all(each.opcode in _LEAVES or _is_by_element(each) for each in inside)
+
+
 def _constraints_behind(value: Instruction) -> list[Instruction]:
     """Returns the constraints of arrays from which a value is computed element by element."""
     return [each for each in _behind(value) if _is_constraint(each)]
@@ -178,7 +200,7 @@ def _behind(value: Instruction) -> list[Instruction]:
         if each.row in seen:
             continue
         seen.add(each.row)
-        if each.opcode in _BY_ELEMENT:
+        if _is_by_element(each):
             waiting.extend(operand for operand in each.operands if operand.shape.dimensions == value.shape.dimensions)
         else:
             found.append(each)
@@ -206,7 +228,7 @@ def _only_reaches(there: Instruction, sharding: str) -> bool:
             if user.row in seen or (_is_constraint(user) and user.sharding == sharding):
                 continue
             is_same = _is_constraint(user) and user.sharding == there.sharding
-            if not (is_same or user.opcode in _BY_ELEMENT) or user.shape.dimensions != there.shape.dimensions:
+            if not (is_same or _is_by_element(user)) or user.shape.dimensions != there.shape.dimensions:
                 return False
             seen.add(user.row)
             waiting.append(user)
