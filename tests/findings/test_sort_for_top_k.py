@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import inspector
+from inspector.errors import Unavailable
 from tests.findings.examined import all_found, found
 
 KIND = "sort-for-top-k"
@@ -41,6 +43,18 @@ def test_few_values_are_used(fun: Any, x: Any, words: str, remedy: str) -> None:
     assert remedy in finding.remedy
     assert finding.share > 0.1
     assert finding.frames[0].file == __file__
+
+
+def test_a_threshold_on_cpus() -> None:
+    """XLA merges a slice with that of `top_k`, and selects values from the end only."""
+    (finding,) = found(KIND, lambda x: jnp.where(x < jnp.sort(x)[:, ::-1][:, 49:50], 0.0, x), ROWS)
+    assert finding.remedy.startswith("jax.lax.top_k(x, 50)[0].min(-1, keepdims=True)")
+    assert isinstance(finding.edits, Unavailable)
+    sliced_too = jax.version.__version_info__[:2] > (0, 10)
+    for take, is_selected in ((lambda v: v.min(-1, keepdims=True), True), (lambda v: v[:, 49:50], sliced_too)):
+        compiled = inspector.lower(lambda x, take=take: take(jax.lax.top_k(x, 50)[0]), ROWS).compile(target="cpu")
+        assert ("TopK" in compiled.hlo) == is_selected
+    assert not all_found(KIND, lambda x: jnp.sort(x)[:, ::-1][:, 40:50], ROWS)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,16 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
     call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
-    if len(value.instruction.shape.leaves) > 1:
+    edits: tuple[SortToTopK, ...] | None = (SortToTopK(name, k, is_descending),)
+    if subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length:
+        # XLA merges the slices, and then sorts again: it selects values from the end only.
+        if part[1] - part[0] > 1 or len(value.instruction.shape.leaves) > 1:
+            return
+        remedy = (
+            f"{'' if is_descending else '-'}{call}[0].min(-1, keepdims=True)  # not [{k - 1}:{k}], for which XLA sorts"
+        )
+        edits = None
+    elif len(value.instruction.shape.leaves) > 1:
         remedy = f"values, positions = {call}" + "  # values are those of -x" * (not is_descending)
     else:
         remedy = f"{'' if is_descending else '-'}{call}[0]"
@@ -67,7 +76,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
     yield subject.finding(
         KIND, title, remedy, instructions=kernels,
         frames=value.instruction.frames or (calls[-1].frames if calls else ()),
-        saved_part=1 - 1 / math.log2(length), caution=_CAUTION, edits=(SortToTopK(name, k, is_descending),),
+        saved_part=1 - 1 / math.log2(length), caution=_CAUTION, edits=edits,
     )  # fmt: skip
 
 

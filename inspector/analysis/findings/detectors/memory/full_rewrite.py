@@ -7,12 +7,13 @@ slices of the cache with new values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.analysis.findings.before import MOVING, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
 from inspector.support.units import format_bytes
 
 KIND = "full-rewrite"
@@ -41,13 +42,33 @@ def _finding(subject: Subject, value: Value, name: str, state: Value, length: in
     which = f"`{argument}`" if argument else "An array that a loop carries"
     title = (
         f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(shape.byte_size)}) is written as a"
-        f" whole {how}, though 1 of {length} parts changes."
+        f" whole {how}, though 1 of {length} parts {'is new' if remedy == _RING_UPDATE else 'changes'}."
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
+    kernels = list(subject.kernels.of([name]))
     return subject.finding(
-        KIND, title, remedy, instructions=subject.kernels.of([name]), frames=frames, saved_part=1 - 1 / length,
+        KIND, title, remedy, instructions=kernels, frames=frames,
+        saved_part=(1 - 1 / length) * _rewriting_part(subject, kernels, shape.byte_size),
         caution=f"{_CAUTION} {_RING}" if remedy == _RING_UPDATE else _CAUTION,
     )  # fmt: skip
+
+
+def _rewriting_part(subject: Subject, kernels: Sequence[str], size: int) -> float:
+    """Returns the part of the kernels' bytes that the rewrite moves: a kernel that computes more still reads the array.
+
+    Args:
+      subject: the program.
+      kernels: the kernels that write the array.
+      size: bytes of the array.
+    """
+    moved = accessed = 0.0
+    for name in kernels:
+        kernel, runs = subject.module.instruction(name), subject.points[name].executions
+        is_only = not kernel.shape.is_tuple and kernel.shape.byte_size == size
+        times = 1.0 if isinstance(runs, Unavailable) else float(runs)
+        moved += times * size * (2 if is_only else 1)
+        accessed += subject.accessed(name)
+    return min(1.0, moved / accessed) if accessed else 1.0
 
 
 def _rewritten(value: Value) -> tuple[Value, int, str, str] | None:
