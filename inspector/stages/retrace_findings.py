@@ -6,6 +6,7 @@ arguments that are numbers in some calls and arrays in others, and arguments wit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from inspector.analysis.findings.finding import BY_HAND, Finding
@@ -23,6 +24,7 @@ KINDS: Mapping[str, str] = {
 
 _MANY = 3  # traces after the first one
 _NAMED = 3  # values in a title
+_LONGEST = 60  # characters of a value
 _SOURCE = "the time that JAX reported for its traces and compiles"
 _REMEDIES = {
     "shape": "{where} = jnp.pad({where}, ...)  # to a few sizes, such as the next power of two, or drop the last, smaller batch",
@@ -34,6 +36,8 @@ _REMEDIES = {
     "device": "{where} = jax.device_put({where}, device)  # the same in each call",
     "setting": "# the same setting {where} in all calls",
 }
+_STATIC_REMEDY = "# an array instead of the value, such as jnp.asarray(value), if it decides no shapes; or the same value in each call"
+_MARKS = "([{, )]}"
 _ANY_REMEDY = "# {where}: the same in each call"
 
 
@@ -86,16 +90,18 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
         by_change.setdefault((each.changes[0].what, each.changes[0].where), []).append(each)
     for (what, where), group in by_change.items():
         if len(group) >= _MANY:
-            values = [
-                *dict.fromkeys(value for each in group for value in (each.changes[0].before, each.changes[0].now))
-            ]
+            pairs = ((each.changes[0].before, each.changes[0].now) for each in group)
+            values = _differing([*dict.fromkeys(value for pair in pairs for value in pair)])
             shown = format_list(values, _NAMED)
             traced = "traced and compiled" if group[0].event == "trace" else "compiled"
             title = (
                 f"`{name}` was {traced} {counted(len(group), 'more time')}, because the {what} of"
                 f" {f'`{where}`' if where else 'the call'} was another one: {shown}."
             )
-            remedy = _REMEDIES.get(what, _ANY_REMEDY).format(where=where or "x", name=_code(name))
+            is_named = what != "static value" or not where.startswith("args[")
+            remedy = (_REMEDIES.get(what, _ANY_REMEDY) if is_named else _STATIC_REMEDY).format(
+                where=where or "x", name=_code(name)
+            )
             yield _finding("retraced", title, remedy, group, calls, spent_s)
 
 
@@ -116,6 +122,22 @@ def _finding(
 
 def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names) if name) or "An argument"
+
+
+def _differing(values: list[str]) -> list[str]:
+    """Returns values, or the words in which they differ if they are long, such as the whole static arguments of Equinox."""
+    if max(map(len, values)) <= _LONGEST:
+        return values
+    before = _common_start(values)
+    after = _common_start([value[len(before) :][::-1] for value in values])[::-1]
+    first = 1 + max((before.rfind(mark) for mark in _MARKS), default=-1)
+    last = min((at for mark in _MARKS if (at := after.find(mark)) >= 0), default=len(after))
+    words = [value[first : len(value) - len(after) + last] for value in values]
+    return [word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..." for word in words]
+
+
+def _common_start(values: list[str]) -> str:
+    return "".join(each[0] for each in itertools.takewhile(lambda each: len({*each}) == 1, zip(*values, strict=False)))
 
 
 def _code(name: str) -> str:

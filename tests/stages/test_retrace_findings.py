@@ -102,6 +102,18 @@ def test_static_values() -> None:
     assert finding.remedy.startswith("jax.jit(f)  # without n in static_argnums")
 
 
+def test_long_static_values() -> None:
+    """Equinox passes all that is no array as one static argument."""
+
+    def calls() -> None:
+        jitted = jax.jit(lambda config, x: x * config[1][0], static_argnums=0)
+        for n in range(6):
+            jitted((("a long description of the model " * 4, f"run{n}"), (2.0, None)), jnp.ones(3))
+
+    (finding,) = found(calls)
+    assert finding.title.endswith(": 'run0', 'run1', 'run2', ... 3 more.")
+
+
 def test_static_objects() -> None:
     (finding,) = found(methods_of_new_objects)
     assert finding.kind == "retraced"

@@ -159,5 +159,5 @@ def _text(body: KernelBody, remedy: _Remedy, used: int, limit: int) -> str:
     along = f"grid dimension{'s' if len(remedy.dimensions) > 1 else ''} {' and '.join(map(str, remedy.dimensions))}"
     return (
         f"grid = {grid}  # instead of {body.grid}: blocks {remedy.factor} times as long along {along}\n"
-        f"# the kernel uses {format_bytes(used)} of {format_bytes(limit)} VMEM"
+        f"# the kernel uses {format_bytes(used)} of {format_bytes(limit)} VMEM now"
     )

@@ -45,7 +45,8 @@ def unaligned_blocks(subject: Subject) -> Iterator[Finding]:
         call, arrays = found[0]
         copies = [*dict.fromkeys(name for _, each in found for array in each for name in array.copies)]
         more = f" {counted(len(found), 'call')} of it do so." if len(found) > 1 else ""
-        moved = f" {counted(len(copies), 'copy', 'copies')} change the layout." if copies else ""
+        verb = "changes" if len(copies) == 1 else "change"
+        moved = f" {counted(len(copies), 'copy', 'copies')} {verb} the layout." if copies else ""
         padding = sum(_padding(array.shape) for array in arrays)
         if padding or copies:
             yield subject.finding(
