@@ -218,6 +218,7 @@ def _sorting(page: Page) -> Iterator[Interaction]:
 
 
 def _graphing(page: Page) -> Iterator[Interaction]:
+    page.keyboard.press("Escape")  # closes the suggestions of the field
     page.click("[data-tab=graph]")
     nodes = page.locator(".insp-g-node")
     nodes.first.wait_for(timeout=120_000)

@@ -82,6 +82,18 @@ def test_a_search_highlights_matches_and_describes_flags(row: Row) -> None:
     expect(row.flag).to_be_focused()
 
 
+def test_suggestions_that_come_after_escape_are_not_shown(row: Row) -> None:
+    row.flag.click()
+    row.page.keyboard.type("cpu_enable_fast")
+    row.page.keyboard.press("Escape")
+    row.answer()
+    row.page.wait_for_timeout(200)
+    expect(row.suggestions).to_have_count(0)
+    row.page.keyboard.type("_")
+    row.answer()
+    expect(row.suggestions.first).to_be_visible()
+
+
 def test_a_flag_is_turned_without_the_mouse(row: Row) -> None:
     row.search("cpu_enable_fast")
     row.page.keyboard.press("Enter")

@@ -49,6 +49,7 @@ export class Combobox {
   private readonly popup = h("div", { class: "insp-popup", hidden: true }, this.list, this.detail);
   private offer: Offer = { suggestions: [] };
   private active = -1;
+  private isDismissed = false;
 
   constructor(private readonly settings: Settings) {
     this.input = h("input", {
@@ -62,10 +63,10 @@ export class Combobox {
       "aria-expanded": "false",
       "aria-controls": this.id,
       title: settings.label,
-      oninput: () => settings.onInput(this.input.value),
+      oninput: () => this.ask(),
       onkeydown: ((e: KeyboardEvent) => this.onKey(e)) as EventListener,
       onblur: () => this.close(),
-      onclick: () => !this.isOpen && settings.onInput(this.input.value),
+      onclick: () => !this.isOpen && this.ask(),
     });
     this.list.setAttribute("aria-label", settings.label);
     // Clicks on the list do not take the focus from the field.
@@ -86,9 +87,14 @@ export class Combobox {
     return !this.popup.hidden;
   }
 
-  /** Opens the list with suggestions, or closes it if there is nothing to show. */
+  private ask(): void {
+    this.isDismissed = false;
+    this.settings.onInput(this.value);
+  }
+
+  /** Opens the list with suggestions, or closes it if there is nothing to show or Escape was pressed since they were asked for. */
   show(offer: Offer): void {
-    if (document.activeElement !== this.input) return this.close();
+    if (document.activeElement !== this.input || this.isDismissed) return this.close();
     this.offer = offer;
     const rows = offer.suggestions.map((suggestion, index) => this.row(suggestion, index));
     fill(this.list, ...rows.flat());
@@ -152,13 +158,15 @@ export class Combobox {
     if (step !== undefined) {
       e.preventDefault();
       if (this.isOpen) this.move(step);
-      else this.settings.onInput(this.value);
+      else this.ask();
     } else if (e.key === "Enter") {
       e.preventDefault();
       const chosen = this.isOpen ? this.offer.suggestions[this.active] : undefined;
       if (chosen) this.choose(chosen.value);
       else this.settings.onEnter();
-    } else if (e.key === "Escape" && this.isOpen) {
+    } else if (e.key === "Escape") {
+      this.isDismissed = true;
+      if (!this.isOpen) return;
       e.preventDefault();
       this.close();
     }
