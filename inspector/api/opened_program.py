@@ -38,6 +38,7 @@ from inspector.reports.recorded_exploration import RecordedExploration, Recorded
 from inspector.stages.compiled import Compiled, module_costs
 from inspector.stages.lowered import Lowered
 from inspector.stages.passes import CompilerPasses
+from inspector.support import deferred
 from inspector.support.notebook import described, short, with_hint
 from inspector.support.units import counted, format_bytes
 
@@ -276,18 +277,18 @@ class OpenedProgram(ShownAsExplorer):
         from inspector.lowering.hlo_only import devices_for, without_stablehlo
 
         if self.before is not None:
-            return self.before
+            return deferred.convert(type(self.before), self.before, notes=(*self.before.notes, *self._notes))
         text, header = self._read
         devices = devices_for(self.num_replicas, self.num_partitions, self.mesh, per_device=self.is_optimized)
         return without_stablehlo(
             SourceHlo(header, self.hlo_module_bytes), text, self.platform, self._no_stablehlo, devices=devices,
-            notes=(self._origin_note, *self.notes),
+            notes=self._notes,
         )  # fmt: skip
 
     @property
-    def _origin_note(self) -> str:
+    def _notes(self) -> tuple[str, ...]:
         made = "optimized HLO" if self.is_optimized else "HLO before optimization"
-        return f"this {made}{f' from {self.source}' if self.source else ''} was not compiled here"
+        return f"this {made}{f' from {self.source}' if self.source else ''} was not compiled here", *self.notes
 
     @functools.cached_property
     def compiled(self) -> Compiled:
@@ -304,7 +305,7 @@ class OpenedProgram(ShownAsExplorer):
             timings={},
             _executable=self._reason("code", _NO_CODE),
             versions=self.versions,
-            warnings=(self._origin_note, *self.notes),
+            warnings=self._notes,
             devices=self.device_kinds,
             passes=self.passes,
             assembly=self.assembly,

@@ -147,6 +147,8 @@ def test_the_variant_of_a_dump_is_labeled_dumped_also_after_saving(folder: Path,
         assert variant.options.as_dict()  # the flags of the dump, which are no label
         message = variant.message()
         assert (message["label"], message["origin"], message["timing"]) == ("dumped", "dumped", "")
+        assert message["warnings"] == []  # where it is from is a note
+        assert any("was not compiled here" in note for note in explorer.lowered.notes)
         explorer.save(tmp_path / "again.inspector")
         explorer.close()
     again = inspector.load(tmp_path / "again.inspector")
