@@ -46,6 +46,16 @@ class Window:
     copies: float
     repeated: tuple[int, ...]
 
+    @property
+    def block_bytes(self) -> float:
+        """Bytes of one block."""
+        return math.prod(self.shape) * self.bits / 8
+
+    @property
+    def copied_bytes(self) -> float:
+        """Bytes of all copies in one execution."""
+        return self.block_bytes * self.copies
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelWalk:
@@ -152,7 +162,7 @@ class _Walk:
         for number, window in windows.items():
             times = window.copies * scale if window.copies > 1 else window.copies
             windows[number] = window = dataclasses.replace(window, copies=times if steps else 0.0)
-            _add(self._work, {f"copied {number}": math.prod(window.shape) * window.bits / 8}, window.copies)
+            _add(self._work, {f"copied {number}": window.copied_bytes})
         return KernelWalk(
             self._work, len(self._arguments), steps, steps - part, self._dynamic, len(self._conditions), len(self._loops),
             self._copies_itself, dict.fromkeys(unknown, steps), tuple(self._grid), windows,

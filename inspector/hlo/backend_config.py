@@ -93,17 +93,20 @@ def kernel_body(call: Instruction) -> bytes | None:
 
 def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
     """Returns the bytes of vector memory that a TPU instruction uses in addition to its operands and results."""
-    scopes = _noted(instruction.backend_config).get("used_scoped_memory_configs")
-    if not isinstance(scopes, list):
-        return _NO_SCRATCH
-    return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
+    size = _vmem_bytes(instruction, "used_scoped_memory_configs")
+    return _NO_SCRATCH if size is None else size
 
 
 def vmem_limit_bytes(call: Instruction) -> int:
     """Returns the limit of the vector memory that a Pallas TPU kernel sets itself; 0 if it sets none."""
-    scopes = _noted(call.backend_config).get("scoped_memory_configs")
+    return _vmem_bytes(call, "scoped_memory_configs") or 0
+
+
+def _vmem_bytes(instruction: Instruction, field: str) -> int | None:
+    """Returns the sum of the sizes in vector memory that a field of the backend config lists; None without the field."""
+    scopes = _noted(instruction.backend_config).get(field)
     if not isinstance(scopes, list):
-        return 0
+        return None
     return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
 
 

@@ -28,15 +28,17 @@ _LONGEST = 60  # characters of a value
 _SOURCE = "the time that JAX reported for its traces and compiles"
 _REMEDIES = {
     "shape": "{where} = jnp.pad({where}, ...)  # to a few sizes, such as the next power of two, or drop the last, smaller batch",
-    "static value": "jax.jit({name})  # without {where} in static_argnums or static_argnames, if it decides no shapes",
-    "structure": "# {where} with the same structure in each call: arrays in place of None",
+    "static value": "jax.jit({name})  # without {where} in static_argnums or static_argnames, if no shape depends on it",
+    "structure": "# pass {where} with the same structure in each call, for example arrays instead of None",
     "dtype": "{where} = {where}.astype(dtype)  # the same in each call",
     "sharding": "{where} = jax.device_put({where}, sharding)  # the same in each call",
     "committed": "{where} = jax.device_put({where}, sharding)  # in each call or in none",
     "device": "{where} = jax.device_put({where}, device)  # the same in each call",
     "setting": "# the same setting {where} in all calls",
 }
-_STATIC_REMEDY = "# an array instead of the value, such as jnp.asarray(value), if it decides no shapes; or the same value in each call"
+_STATIC_REMEDY = (
+    "# pass an array, such as jnp.asarray(value), if no shape depends on it, or the same value in each call"
+)
 _MARKS = "([{, )]}"
 _ANY_REMEDY = "# {where}: the same in each call"
 
@@ -96,7 +98,7 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
             traced = "traced and compiled" if group[0].event == "trace" else "compiled"
             title = (
                 f"`{name}` was {traced} {counted(len(group), 'more time')}, because the {what} of"
-                f" {f'`{where}`' if where else 'the call'} was another one: {shown}."
+                f" {f'`{where}`' if where else 'the call'} changed: {shown}."
             )
             is_named = what != "static value" or not where.startswith("args[")
             remedy = (_REMEDIES.get(what, _ANY_REMEDY) if is_named else _STATIC_REMEDY).format(

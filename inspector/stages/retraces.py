@@ -93,13 +93,13 @@ def watch_retraces() -> Iterator[Retraces]:
     from inspector._jax.caches import cache_miss_events
 
     retraces: list[Retrace] = []
-    spent_s: dict[str, float] = {}
+    spent_s = collections.defaultdict[str, float](float)
 
     def append(miss: Miss) -> None:
         retraces.append(_retrace(miss))
 
     def spent(fun_name: str, seconds: float) -> None:
-        spent_s[fun_name] = spent_s.get(fun_name, 0.0) + seconds
+        spent_s[fun_name] += seconds
 
     cache_miss_events.watch(append, spent)
     try:
@@ -121,7 +121,7 @@ class RetraceWatch:
         self._callback: weakref.WeakMethod[Callable[[], None]] | None = None
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._unwatch: Callable[[], None] | None = None
-        self._spent_s: dict[str, float] = {}
+        self._spent_s = collections.defaultdict[str, float](float)
         self.retraces = Retraces(self._latest, self._spent_s)
 
     @property
@@ -154,7 +154,7 @@ class RetraceWatch:
         self._callback = self._unwatch = None
 
     def _add_spent(self, fun_name: str, seconds: float) -> None:
-        self._spent_s[fun_name] = self._spent_s.get(fun_name, 0.0) + seconds
+        self._spent_s[fun_name] += seconds
 
     def _append(self, miss: Miss) -> None:
         self._latest.append(_retrace(miss))

@@ -86,7 +86,7 @@ def test_shapes() -> None:
     (finding,) = found(calls)
     assert finding.kind == "retraced"
     assert finding.title == (
-        "`step` was traced and compiled 6 more times, because the shape of `x` was another one: f32[2], f32[3], f32[4], ... 4 more."
+        "`step` was traced and compiled 6 more times, because the shape of `x` changed: f32[2], f32[3], f32[4], ... 4 more."
     )
     assert finding.remedy.startswith("x = jnp.pad(x, ...)  # to a few sizes")
 
@@ -103,7 +103,7 @@ def test_static_values() -> None:
 
 
 def test_long_static_values() -> None:
-    """Equinox passes all that is no array as one static argument."""
+    """Equinox passes everything that is not an array as one static argument."""
 
     def calls() -> None:
         jitted = jax.jit(lambda config, x: x * config[1][0], static_argnums=0)

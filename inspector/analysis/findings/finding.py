@@ -84,7 +84,7 @@ class Finding:
 
     @property
     def compile_word(self) -> str:
-        """What `compile_share` is a part of: the compile of the program, or all traces and compiles that were watched."""
+        """The quantity that `compile_share` is a share of: the compile of the program, or all traces and compiles that were watched."""
         return "traces and compiles" if self.is_watched else "compile"
 
     @property

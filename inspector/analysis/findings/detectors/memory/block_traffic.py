@@ -25,9 +25,7 @@ _LEAST_TIMES = 1.5  # that an array is copied
 _LEAST_SAVED = 0.05  # of a kernel's time
 _NAMED = 3  # arrays in a title
 _NEARLY = 0.02  # of a kernel's time
-_CAUTION = (
-    "Scratch grows with the blocks. Larger blocks leave fewer steps for the pipeline to overlap, or for a second core."
-)
+_CAUTION = "Scratch memory grows with the blocks, and fewer steps are left to overlap copies with arithmetic or to divide among cores."
 
 
 class _Again(NamedTuple):
@@ -84,7 +82,7 @@ def block_traffic(subject: Subject) -> Iterator[Finding]:
             texts = _title(call, again), _text(body, remedy, used, limit)
             alike.setdefault((*texts, remedy.saved), []).append(call)
     for (title, remedy_text, saved), calls in alike.items():
-        more = f" {counted(len(calls), 'call')} of it do so." if len(calls) > 1 else ""
+        more = f" {len(calls)} calls of it do this." if len(calls) > 1 else ""
         yield subject.finding(
             KIND, title + more, remedy_text, instructions=[each.name for each in calls], frames=calls[0].frames,
             saved_part=saved, caution=_CAUTION,
@@ -96,7 +94,7 @@ def _copied_again(subject: Subject, call: Instruction, body: KernelBody) -> Iter
     sides = ([each.shape for each in call.operands], body.operands), (call.shape.leaves, body.results)
     for (shapes, windows), side in zip(sides, ("operand", "result"), strict=True):
         for number, window in windows.items():
-            times = _bytes(window) / shapes[number].byte_size if shapes[number].byte_size else 0.0
+            times = window.copied_bytes / shapes[number].byte_size if shapes[number].byte_size else 0.0
             along = tuple(axis for axis in window.repeated if body.grid[axis] > 1)
             if times >= _LEAST_TIMES and along:
                 name = origin(subject, call, number)[0] if side == "operand" else f"result {number}"
@@ -115,12 +113,12 @@ def _remedy(body: KernelBody, again: list[_Again], used: int, limit: int, comput
     """
     dimensions = tuple(sorted({axis for each in again for axis in each.along}))
     windows = [*body.operands.values(), *body.results.values()]
-    whole = sum(map(_bytes, windows))
+    whole = sum(each.copied_bytes for each in windows)
     found = [_Remedy(1, dimensions, 0.0)]
     while (factor := 2 * found[-1].factor) <= max(body.grid[axis] for axis in dimensions):
         if _vmem(windows, dimensions, used, factor) > limit:
             break
-        rest = whole - sum(_bytes(each.window) * (1 - 1 / _fewer(each, body.grid, factor)) for each in again)
+        rest = whole - sum(each.window.copied_bytes * (1 - 1 / _fewer(each, body.grid, factor)) for each in again)
         found.append(_Remedy(factor, dimensions, 1 - max(rest / whole, compute)))
     return next(each for each in found if each.saved >= found[-1].saved - _NEARLY)
 
@@ -129,7 +127,7 @@ def _vmem(windows: list[Window], dimensions: tuple[int, ...], used: int, factor:
     """Returns the VMEM that a kernel needs with larger blocks: what has no block, such as scratch, grows along all dimensions."""
     larger, rest = 0.0, float(used)
     for window in windows:
-        block = math.prod(window.shape) * window.bits / 8 * (2 if window.copies > 1 else 1)
+        block = window.block_bytes * (2 if window.copies > 1 else 1)
         larger += block * math.prod(factor for axis in dimensions if axis not in window.repeated)
         rest -= block
     return larger + max(0.0, rest) * math.prod(factor for _ in dimensions)
@@ -140,15 +138,12 @@ def _fewer(again: _Again, grid: tuple[int, ...], factor: int) -> float:
     return min(again.times, math.prod(min(factor, grid[axis]) for axis in again.along))
 
 
-def _bytes(window: Window) -> float:
-    return math.prod(window.shape) * window.bits / 8 * window.copies
-
-
 def _title(call: Instruction, again: list[_Again]) -> str:
-    most = sorted(again, key=lambda each: -_bytes(each.window))
+    most = sorted(again, key=lambda each: -each.window.copied_bytes)
     texts = [f"{each.name} ({format_bytes(each.shape.byte_size)}) {each.times:.3g} times" for each in most[:_NAMED]]
     rest = [counted(len(most) - _NAMED, "other array")] if len(most) > _NAMED else []
-    arrays = " and ".join([", ".join([*texts, *rest][:-1]), [*texts, *rest][-1]] if len(most) > 1 else texts)
+    *first, last = [*texts, *rest]
+    arrays = f"{', '.join(first)} and {last}" if first else last
     return f"The kernel `{kernel_name(call)}` copies {arrays} between main memory and VMEM, and the copies take longer than its arithmetic."
 
 

@@ -17,7 +17,9 @@ from inspector.support.units import counted, format_bytes, format_list
 KIND = "unaligned-blocks"
 _LEAST_BYTES = 1 << 18  # of an array, with its padding
 _LEAST_PADDED = 1.5  # its size with padding as a multiple of its size
-_CAUTION = "A kernel for the other order is other code. If both of its last dimensions are short, none is better."
+_CAUTION = (
+    "The kernel must be rewritten for the other order, which does not help if the last two dimensions are both short."
+)
 
 
 class _Array(NamedTuple):
@@ -44,7 +46,7 @@ def unaligned_blocks(subject: Subject) -> Iterator[Finding]:
     for (title, remedy), found in alike.items():
         call, arrays = found[0]
         copies = [*dict.fromkeys(name for _, each in found for array in each for name in array.copies)]
-        more = f" {counted(len(found), 'call')} of it do so." if len(found) > 1 else ""
+        more = f" {len(found)} calls of it do this." if len(found) > 1 else ""
         verb = "changes" if len(copies) == 1 else "change"
         moved = f" {counted(len(copies), 'copy', 'copies')} {verb} the layout." if copies else ""
         padding = sum(_padding(array.shape) for array in arrays)
@@ -100,7 +102,7 @@ def _title(call: Instruction, arrays: list[_Array]) -> str:
     sizes = sum(each.shape.byte_size for each in arrays), sum(each.shape.padded_byte_size for each in arrays)
     return (
         f"Arrays of the kernel `{kernel_name(call)}` fill {sizes[0] / sizes[1]:.0%} of their tiles of {tile} values: {names} take"
-        f" {format_bytes(sizes[1])} instead of {format_bytes(sizes[0])}, {dataclasses.replace(shape, layout=None)} for example."
+        f" {format_bytes(sizes[1])} instead of {format_bytes(sizes[0])} (for example {dataclasses.replace(shape, layout=None)})."
     )
 
 
