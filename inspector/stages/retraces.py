@@ -118,7 +118,6 @@ class RetraceWatch:
     def __init__(self) -> None:
         """Creates a stopped watch."""
         self._latest: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
-        self._callback: weakref.WeakMethod[Callable[[], None]] | None = None
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
         self._unwatch: Callable[[], None] | None = None
         self._spent_s = collections.defaultdict[str, float](float)
@@ -127,21 +126,16 @@ class RetraceWatch:
     @property
     def is_on(self) -> bool:
         """True while the watch is started."""
-        return self._callback is not None
+        return self._unwatch is not None
 
-    def start(self, callback: Callable[[], None]) -> None:
-        """Starts the watch.
-
-        Args:
-          callback: a method, held by a weak reference; called after each retrace, on the tracing thread.
-        """
+    def start(self) -> None:
+        """Starts the watch."""
         from inspector._jax.caches import cache_miss_events
 
         if not self.is_on:
             cache_miss_events.watch(self._append, self._add_spent)
             # Kept because `stop` may be called when Python exits, which is too late to import.
             self._unwatch = functools.partial(cache_miss_events.unwatch, self._append)
-        self._callback = weakref.WeakMethod(callback)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Adds a method, held by a weak reference, that is called after each retrace, on the tracing thread."""
@@ -151,14 +145,13 @@ class RetraceWatch:
         """Stops the watch; keeps the retraces listed so far."""
         if self._unwatch is not None:
             self._unwatch()
-        self._callback = self._unwatch = None
+        self._unwatch = None
 
     def _add_spent(self, fun_name: str, seconds: float) -> None:
         self._spent_s[fun_name] += seconds
 
     def _append(self, miss: Miss) -> None:
         self._latest.append(_retrace(miss))
-        for reference in (self._callback, *self._listeners):
-            notify = reference and reference()
-            if notify:
+        for reference in self._listeners:
+            if notify := reference():
                 notify()

@@ -88,6 +88,8 @@ class RetracesPane(Pane):
         self._was_watched, self._since = False, ""
         self._lock = threading.Lock()
         self._pause: threading.Timer | None = None
+        if (watch := context.work().retraces) is not None:
+            watch.add_listener(self._on_retrace)
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
         """Returns the initial state, which all variants share."""
@@ -105,7 +107,7 @@ class RetracesPane(Pane):
             if not self._was_watched:
                 self._since = time.strftime("%H:%M:%S")
             self._was_watched = True
-            watch.start(self._on_retrace)
+            watch.start()
         else:
             watch.stop()
         self._publish()

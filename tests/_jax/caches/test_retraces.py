@@ -169,7 +169,7 @@ def test_other_messages_of_the_logger_appear_during_a_watch(caplog: pytest.LogCa
 def test_a_watch_can_be_stopped_when_python_exits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules cannot be imported then, and an Explorer that is still open stops its watch."""
     stopped, running = RetraceWatch(), RetraceWatch()
-    running.start(stopped.stop)
+    running.start()
     monkeypatch.delattr("inspector._jax.caches.cache_miss_events")
     monkeypatch.setitem(sys.modules, "inspector._jax.caches.cache_miss_events", None)
     stopped.stop()
@@ -601,7 +601,8 @@ def test_an_error_of_a_callback_does_not_fail_the_call(caplog: pytest.LogCapture
             raise RuntimeError("no thread can be started")
 
     receiver, watch = Receiver(), RetraceWatch()
-    watch.start(receiver.heard)
+    watch.add_listener(receiver.heard)
+    watch.start()
     try:
         jitted_target()(VECTOR)
     finally:
