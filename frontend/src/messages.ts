@@ -276,6 +276,7 @@ export interface FindingsMessage {
   summary: string;
   rows: FindingRow[];
   folded: number;
+  folded_words: string;
   looked_for: string[];
   unknown: string[];
   error: Error | null;

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     help="Seconds after which no further proof is begun.",
 )
-@click.option("--all", "has_all", is_flag=True, help="Also list findings with a gain below 1 %.")
+@click.option("--all", "has_all", is_flag=True, help="Also list findings with a gain below 1 % or an unknown gain.")
 @click.option("--above", metavar="AMOUNT", help="Exit with status 1 if a finding gains more: '1 MiB', '1 ms' or '2 %'.")
 @takes_json
 def findings(
@@ -94,6 +94,6 @@ def _print(found: Findings, listed: list[Finding], *, has_all: bool) -> None:
     if not listed:
         click.echo(f"No findings. Looked for: {', '.join(found.kinds)}.")
     if found.folded and not has_all:
-        click.echo(f"{len(found.folded)} with a gain below 1 % (--all lists them).")
+        click.echo(f"{found.folded_words} (--all lists them).")
     for reason in found.unknown:
         click.echo(f"not looked for {reason}", err=True)

@@ -299,7 +299,12 @@ class Instruction:
     @property
     def shape(self) -> Shape:
         """Shape of the result. Equal shapes of a module are the same object."""
-        return self.module.known_shapes[int(self.module.columns.shapes.codes[self.row])]
+        return self.module.known_shapes[self.shape_number]
+
+    @property
+    def shape_number(self) -> int:
+        """Number of its shape in the module, equal for equal shapes."""
+        return int(self.module.columns.shapes.codes[self.row])
 
     @property
     def operands(self) -> tuple[Instruction, ...]:

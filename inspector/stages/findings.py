@@ -112,11 +112,12 @@ def _provable(found: Found, about: _Program) -> Finding:
 class Findings(Tabular):
     """The findings of a program, largest gain first.
 
-    Those that save less than 1 % of the time and of the peak memory are folded away: `folded` has them.
+    Those that save less than 1 % of the time and of the peak memory, or whose gain is unknown, are folded away: `folded` has
+    them.
 
     Attributes:
       items: the findings.
-      folded: findings with a small gain.
+      folded: findings with a small or unknown gain.
       kinds: the kinds that were looked for.
       unknown: kinds that could not be looked for, each with the reason.
     """
@@ -228,10 +229,17 @@ class Findings(Tabular):
         )
 
     @property
+    def folded_words(self) -> str:
+        """The numbers of findings in `folded`, such as "2 with a gain below 1 %"; "" for none."""
+        unknown = sum(each.is_unknown for each in self.folded)
+        counts = {"a gain below 1 %": len(self.folded) - unknown, "an unknown gain": unknown}
+        return " and ".join(f"{count} with {what}" for what, count in counts.items() if count)
+
+    @property
     def _heading(self) -> str:
         text = f"Findings: {counted(len(self.items), 'finding')}" if self.items else "Findings: none"
         if self.folded:
-            text += f", {len(self.folded)} with a gain below 1 % in .folded"
+            text += f", {self.folded_words} in .folded"
         return text + "".join(f"; not looked for {reason}" for reason in self.unknown)
 
 

@@ -37,6 +37,7 @@ Estimate = Callable[[CompiledProgram], float | Unavailable]
 _TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
+_NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _ROUNDS = 5
 _FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
 _RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
@@ -112,10 +113,11 @@ def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated
         raise
     except InspectorError as error:
         return cannot_be_tried(str(error).partition("\n")[0])
-    return _compared(finding.edits, changed, compiled, other, engine, estimated_s, run=run)
+    return _compared(finding, finding.edits, changed, compiled, other, engine, estimated_s, run=run)
 
 
 def _compared(
+    finding: Finding,
     edits: Sequence[Edit],
     changed: EditedProgram,
     compiled: CompiledProgram,
@@ -149,6 +151,8 @@ def _compared(
         verdict = "worse"
     elif max(saved) >= LEAST_SHARE:
         verdict = "proven"
+    elif isinstance(gain_s, Unavailable) and finding.share:
+        return Proof("cannot be tried", _NEEDS_TIME.format(gain_s.reason), gain_bytes, gain_s, compiled=other)
     elif min(saved) <= -LEAST_SHARE:
         verdict = "worse"
     return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other)

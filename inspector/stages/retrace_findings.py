@@ -77,14 +77,16 @@ def _of_function(calls: list[Retrace], spent_s: Mapping[str, float]) -> Iterator
         )
     weak = [each for each in again if each.changes and all(change.what == "weak type" for change in each.changes)]
     if weak:
+        names = {change.where for each in weak for change in each.changes}
+        kinds = ("are Python numbers", "arrays") if len(names) > 1 else ("is a Python number", "an array")
         where = _names(change.where for each in weak for change in each.changes)
         title = (
-            f"{where} of `{name}` is a Python number in some calls and an array in others: JAX traces and compiles the function"
+            f"{where} of `{name}` {kinds[0]} in some calls and {kinds[1]} in others: JAX traces and compiles the function"
             " for both."
         )
-        dtype = _dtype(weak[0].changes[0])
-        bare = weak[0].changes[0].where or "x"
-        remedy = f"{bare} = jnp.asarray({bare}, jnp.{dtype})  # in all calls, instead of the number"
+        dtypes = {change.where or "x": _dtype(change) for each in weak for change in each.changes}
+        lines = [f"{bare} = jnp.asarray({bare}, jnp.{dtype})" for bare, dtype in dtypes.items()]
+        remedy = "\n".join([f"{lines[0]}  # in all calls, instead of the number", *lines[1:]])
         yield _finding("weak-type", title, remedy, weak, calls, spent_s)
     rest = [each for each in again if each not in new and each not in weak and each.changes]
     by_change: dict[tuple[str, str], list[Retrace]] = {}

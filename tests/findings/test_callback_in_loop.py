@@ -67,6 +67,7 @@ def test_a_loop_of_unknown_length() -> None:
 
     (finding,) = found(KIND, until, X)
     assert "`jax.debug.print` in a loop calls Python on the host in each iteration" in finding.title
+    assert finding.caution.endswith(" The gain is that of one iteration, because their number is unknown.")
 
 
 def after_the_loop(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
@@ -12,6 +13,7 @@ import inspector
 from inspector.analysis.findings.finding import Finding, ranked
 from inspector.analysis.findings.registry import DETECTORS, KINDS
 from inspector.errors import ParameterError, Unavailable
+from inspector.stages.findings import Findings
 from tests.findings.test_undonated import PARAMS, X, found, sgd
 
 
@@ -21,6 +23,10 @@ def finding(**changes: Any) -> Finding:
         "share": 0.0, "byte_share": 0.0, "gain_source": "",
     }  # fmt: skip
     return Finding(**{**fields, **changes})
+
+
+def fields_of(each: Finding) -> dict[str, Any]:
+    return {field.name: getattr(each, field.name) for field in dataclasses.fields(each)}
 
 
 def test_the_largest_share_of_time_or_memory_comes_first() -> None:
@@ -49,6 +55,15 @@ def test_gains_of_a_few_bytes_are_small() -> None:
 )
 def test_a_gain_in_words(changes: dict[str, Any], text: str) -> None:
     assert finding(**changes).gain == text
+
+
+def test_folded_findings_are_counted_by_the_reason() -> None:
+    findings = found(sgd, PARAMS, X)
+    small, unknown = finding(share=0.009, gain_s=1e-6), finding()
+    folded = [dataclasses.replace(findings[0], **fields_of(each)) for each in (small, unknown, unknown)]
+    several = Findings((), tuple(folded), (), ())
+    assert "1 with a gain below 1 % and 2 with an unknown gain in .folded" in repr(several)
+    assert Findings((), tuple(folded[:1]), (), ()).folded_words == "1 with a gain below 1 %"
 
 
 def test_kinds_are_unique_and_checked() -> None:

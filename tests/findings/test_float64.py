@@ -48,6 +48,19 @@ def test_accidents(fun: Any, x: Any) -> None:
     assert 0.1 < finding.share <= 0.5
 
 
+def test_every_line_that_makes_one_is_named() -> None:
+    def fun(x: Any, y: Any) -> Any:
+        wide = x * WEIGHTS
+        other = jnp.sin(y).astype(float)
+        return jnp.tanh(wide).sum() + jnp.tanh(other + 1).sum()
+
+    (finding,) = found(KIND, fun, X, HALF)
+    line = fun.__code__.co_firstlineno
+    assert finding.frames[0].line == line + 1
+    assert finding.title.endswith(f" Others are made at test_float64.py:{line + 2}.")
+    assert "each of these lines" in finding.remedy
+
+
 @pytest.mark.parametrize(
     ("fun", "x"),
     [

@@ -66,6 +66,15 @@ def test_without_buffers_the_largest_arrays_of_kernels_are_named() -> None:
     assert finding.frames
 
 
+def test_a_donated_array_is_named_once() -> None:
+    def step(a: Any, b: Any) -> Any:
+        return a * 2 + b.sum(), (b * 2).sum()
+
+    (finding,) = all_found("over-memory", step, big(0.8), big(0.7), roofs=H100, donate_argnums=0)
+    assert finding.title.partition("The largest arrays are ")[2].startswith("`a` (")
+    assert finding.title.count("GiB)") == 2
+
+
 def test_with_buffers_temporaries_are_named_too() -> None:
     lowered = inspector.lower(
         lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001)

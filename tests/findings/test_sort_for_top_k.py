@@ -45,6 +45,21 @@ def test_few_values_are_used(fun: Any, x: Any, words: str, remedy: str) -> None:
     assert finding.frames[0].file == __file__
 
 
+def test_the_gain_without_measured_roofs() -> None:
+    """A sort takes longer than its accesses to memory, whose share is a few percent."""
+    (finding,) = found(KIND, in_a_loop, ROWS)
+    assert finding.gain_source.startswith("80 million comparisons per second")
+    assert finding.gain_s == pytest.approx(64 * 4096 * 11 / 80e6)
+    assert finding.share > 0.9
+
+
+def test_a_proof_without_roofs_and_runs_has_no_verdict() -> None:
+    proof = found(KIND, in_a_loop, ROWS)[0].prove(run=False)
+    assert proof.verdict == "cannot be tried"
+    assert "it saves time, which is unknown" in proof.reason
+    assert "prove(run=True)" in proof.reason
+
+
 def test_a_threshold_on_cpus() -> None:
     """XLA merges a slice with that of `top_k`, and selects values from the end only."""
     (finding,) = found(KIND, lambda x: jnp.where(x < jnp.sort(x)[:, ::-1][:, 49:50], 0.0, x), ROWS)

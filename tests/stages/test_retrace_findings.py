@@ -77,6 +77,17 @@ def test_numbers_and_arrays() -> None:
     assert finding.remedy.startswith("lr = jnp.asarray(lr, jnp.float32)")
 
 
+def test_several_numbers() -> None:
+    def calls() -> None:
+        jitted = jax.jit(lambda x, lr, momentum: x * lr + momentum)
+        jitted(jnp.ones(3), 0.1, 0.9)
+        jitted(jnp.ones(3), jnp.float32(0.1), jnp.float32(0.9))
+
+    (finding,) = found(calls)
+    assert finding.title.startswith("`lr`, `momentum` of `<lambda>` are Python numbers in some calls and arrays in")
+    assert finding.remedy.splitlines()[1] == "momentum = jnp.asarray(momentum, jnp.float32)"
+
+
 def test_shapes() -> None:
     def calls() -> None:
         jitted = jax.jit(step)

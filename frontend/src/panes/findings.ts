@@ -137,7 +137,11 @@ class FindingsPane extends LinkedPane {
         this.element,
         !large && nothing(found),
         h("ol", { class: "insp-findings-list" }, ...rows.slice(0, large)),
-        found.folded > 0 && this.folded(rows.slice(large), large > 0),
+        found.folded > 0 &&
+          this.folded(
+            rows.slice(large),
+            large ? found.folded_words.replace(" with", " more with") : found.folded_words,
+          ),
         ...failed,
       );
     focus();
@@ -160,11 +164,11 @@ class FindingsPane extends LinkedPane {
     };
   }
 
-  private folded(rows: readonly HTMLElement[], isMore: boolean): HTMLElement {
+  private folded(rows: readonly HTMLElement[], words: string): HTMLElement {
     const details = h(
       "details",
       { class: "insp-findings-folded", open: this.isUnfolded },
-      h("summary", {}, `${rows.length}${isMore ? " more" : ""} with a gain below 1 %`),
+      h("summary", {}, words),
       h("ol", { class: "insp-findings-list" }, ...rows),
     );
     details.addEventListener("toggle", () => (this.isUnfolded = details.open));

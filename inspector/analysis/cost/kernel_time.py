@@ -195,7 +195,7 @@ def _computed(
         and (kernel.opcode == "sort" or kernel.custom_call_target == TOP_K)
         and (comparisons := _comparison_rate(kernel, peak)) is not None
     ):
-        units["comparisons"] = _comparisons(kernel) / comparisons.per_s
+        units["comparisons"] = comparisons_of(kernel) / comparisons.per_s
     elif rest > 0:
         units["vector unit"] = rest / (_per_s(peak.vector) or max(peak.flops_per_s.values()))
     if cpu is not None and (chained_s := cpu.chained_s(kernel)):
@@ -228,7 +228,7 @@ def _is_comparison(root: Instruction) -> bool:
     return root.opcode == "compare" and all(operand.opcode == "parameter" for operand in root.operands)
 
 
-def _comparisons(sort: Instruction) -> float:
+def comparisons_of(sort: Instruction) -> float:
     """Returns n log2 n for each sorted array and each row of n values; one for each element of a `TopK`."""
     if sort.custom_call_target == TOP_K:
         return float(math.prod(sort.operands[0].shape.dimensions))

@@ -67,7 +67,7 @@ class Finding:
     def is_small(self) -> bool:
         """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time.
 
-        In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns. One that a watch found is small if it
+        A finding with an unknown gain is small too. In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns. One that a watch found is small if it
         saves less than 0.1 s of traces and compiles.
         """
         if self.is_watched:
@@ -76,6 +76,11 @@ class Finding:
             return False
         is_tiny = self.gain_bytes < _LEAST_BYTES and not isinstance(self.gain_s, Unavailable) and self.gain_s < _LEAST_S
         return self.weight < LEAST_SHARE or is_tiny
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if neither the time nor the memory that it saves is known, for example without the speed of the links."""
+        return not (self.share or self.gain_bytes or self.compile_s)
 
     @property
     def time_word(self) -> str:

@@ -24,6 +24,7 @@ from inspector.hlo.source import Frame
 
 ESTIMATED = "the estimated times of its kernels"
 COMPUTED = "the sizes of the arrays"
+_CPU_BYTES_PER_S = 10e9  # of two cores, rounded down
 _UNKNOWN_SPEED = Unavailable("the speed of the links is unknown")
 
 
@@ -129,6 +130,11 @@ class Subject:
         """Estimated seconds of one execution."""
         seconds = self.roofline.total.least_s
         return seconds if isinstance(seconds, Unavailable) else float(seconds)
+
+    @functools.cached_property
+    def nominal_s(self) -> float:
+        """Estimated seconds of one execution; for a CPU whose roofs were not measured, the time of its accesses to memory."""
+        return self.accessed_bytes / _CPU_BYTES_PER_S if isinstance(self.total_s, Unavailable) else self.total_s
 
     @functools.cached_property
     def accessed_bytes(self) -> float:

@@ -65,7 +65,8 @@ class FindingsMessage(TypedDict):
 
     Attributes:
       summary: the number of findings and the largest gain; "" without findings.
-      rows: the findings; the last `folded` of them have a small gain.
+      rows: the findings; the last `folded` of them have a small or unknown gain.
+      folded_words: their number in words.
       looked_for: descriptions of the kinds that were looked for.
       unknown: the kinds that could not be looked for, each with the reason.
     """
@@ -75,6 +76,7 @@ class FindingsMessage(TypedDict):
     summary: str
     rows: list[FindingRow]
     folded: int
+    folded_words: str
     looked_for: list[str]
     unknown: list[str]
     error: messages.Error | None
@@ -339,6 +341,7 @@ def _message(
         summary="" if found is None else found.summary,
         rows=rows,
         folded=0 if found is None else len(found.folded),
+        folded_words="" if found is None else found.folded_words,
         looked_for=[] if found is None else [_FINDS[kind] for kind in found.kinds],
         unknown=[] if found is None else [*found.unknown],
         error=None if error is None else messages.error_of(error),

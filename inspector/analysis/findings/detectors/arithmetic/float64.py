@@ -11,12 +11,16 @@ from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import line_text
+from inspector.support.units import format_list
 
 KIND = "float64"
 _WIDE = frozenset({"f64", "c128"})
 _WIDE_TYPES = frozenset({"float64", "complex128"})
 _MOVED = frozenset({"parameter", "constant", "broadcast", "tuple", "get-tuple-element", "call", "while", "conditional"})
 _CAUTION = "Keep it if sums or differences need the digits."
+_NAMED = 3
 _FEWEST = 64  # elements; scalars in 64 bits cost little
 
 
@@ -32,22 +36,32 @@ def float64(subject: Subject) -> Iterator[Finding]:
     if not written or not kernels:
         return
     first = next((i for i in written if i.frames), written[0])
+    others = dict.fromkeys(
+        place
+        for i in written
+        if not any(_has_wide(operand.shape) for operand in i.operands)
+        and (place := line_text(i.frames, is_short=True))
+        and place != line_text(first.frames, is_short=True)
+    )
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
         f"The program computes in 64-bit floats, though no argument has them. `{what}` makes the first array of them,"
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
+        + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
     )
     yield subject.finding(
-        KIND, title, ".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of this line",
+        KIND, title,
+        f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
         instructions=kernels, frames=first.frames, saved_part=0.5, caution=_CAUTION,
     )  # fmt: skip
 
 
 def _wide(module: Module) -> list[Instruction]:
     """Returns the instructions whose results are arrays of 64-bit floats."""
-    wide = [
-        code
-        for code, shape in enumerate(module.known_shapes)
-        if any(s.element_type in _WIDE and math.prod(s.dimensions) >= _FEWEST for s in shape.leaves)
-    ]
+    wide = [code for code, shape in enumerate(module.known_shapes) if _has_wide(shape)]
     return [module.at(int(row)) for row in np.flatnonzero(np.isin(module.columns.shapes.codes, wide))]
+
+
+def _has_wide(shape: Shape) -> bool:
+    """Reports whether a shape has an array of 64-bit floats."""
+    return any(s.element_type in _WIDE and math.prod(s.dimensions) >= _FEWEST for s in shape.leaves)

@@ -19,7 +19,6 @@ from inspector.hlo.source import Frame, own_frame
 KIND = "callback-in-loop"
 CALL_S = 500e-6
 """Seconds of one `jax.debug.callback` of a scalar: 0.58 ms when measured on a CPU of two busy cores, rounded down."""
-_BYTES_PER_S = 10e9  # of a CPU whose roofs were not measured
 _NAMES = {
     "debug_print": "jax.debug.print", "debug_callback": "jax.debug.callback", "pure_callback": "jax.pure_callback",
     "io_callback": "jax.experimental.io_callback",
@@ -59,13 +58,14 @@ def _finding(subject: Subject, value: Value, names: tuple[str, ...], trips: int 
         else f"remove it, or return the values from the loop (lax.scan) and {'print' if prints else 'pass'} them once after it"
     )
     caution = "The program needs its results." if has_result else _MISSING[prints]
+    if isinstance(trips, Unavailable):
+        caution += " The gain is that of one iteration, because their number is unknown."
     found = subject.finding(
         KIND, title, remedy, instructions=[i.name for i in subject.kernels.named(names)], frames=instruction.frames,
         gain_source=_SOURCE, caution=caution, edits=None if has_result else (DropCallbacks(names),),
     )  # fmt: skip
     seconds = CALL_S * (1 if isinstance(trips, Unavailable) else trips)
-    rest = subject.accessed_bytes / _BYTES_PER_S if isinstance(subject.total_s, Unavailable) else subject.total_s
-    return dataclasses.replace(found, gain_s=seconds, share=seconds / (seconds + rest))
+    return dataclasses.replace(found, gain_s=seconds, share=seconds / (seconds + subject.nominal_s))
 
 
 def _is_conditional(value: Value) -> bool:

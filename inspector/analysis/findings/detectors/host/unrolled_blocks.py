@@ -31,8 +31,8 @@ _CAUTION = (
 _REMEDY = """layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)  # once, where they are made
 x, _ = jax.lax.scan(lambda x, layer: (block(layer, x), None), x, layers)"""
 
-_Key: TypeAlias = tuple[str, tuple[Frame, ...], str]
-"""Opcode, lines and shapes."""
+_Key: TypeAlias = tuple[str, tuple[Frame, ...], tuple[int, ...]]
+"""Opcode, lines, and the numbers of its shapes in the module."""
 
 
 def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
@@ -102,8 +102,7 @@ def _identity(value: Value) -> tuple[int, tuple[int, ...]]:
 
 def _key(value: Value) -> _Key:
     instruction = value.instruction
-    sizes = ";".join(str(each.shape) for each in (instruction, *instruction.operands))
-    return instruction.opcode, _stack(value), sizes
+    return instruction.opcode, _stack(value), tuple(each.shape_number for each in (instruction, *instruction.operands))
 
 
 def _stack(value: Value) -> tuple[Frame, ...]:
@@ -148,5 +147,6 @@ def count_alike(calls: Before) -> Counter[_Key]:
     """Returns how often an operation occurs with the same lines and shape."""
     opcodes = {*calls.module.columns.opcode_texts} - {"parameter", "constant", "call", "tuple", "get-tuple-element"}
     return Counter(
-        (value.instruction.opcode, _stack(value), str(value.instruction.shape)) for value, _ in calls.values(opcodes)
+        (value.instruction.opcode, _stack(value), (value.instruction.shape_number,))
+        for value, _ in calls.values(opcodes)
     )

@@ -62,7 +62,7 @@ def _arrays(subject: Subject) -> Iterator[_Array]:
         for each in subject.donations:
             if each.byte_size:
                 yield _Array(f"`{each.argument.path}`", each.byte_size, names.get(each.argument.parameter, ""), ())
-        yield from _results(subject)
+        yield from _results(subject, is_new=True)
         yield from _written(subject)
         return
     lives = timeline(compiled.buffers.hlo_proto, compiled.program.platform)
@@ -80,7 +80,7 @@ def _written(subject: Subject) -> Iterator[_Array]:
     module = subject.module
     sizes = np.array([shape.byte_size if not shape.is_tuple else 0 for shape in module.known_shapes])
     rows = np.array(module.entry.rows)
-    results = {each.instruction for each in _results(subject)}
+    results = {each.instruction for each in _results(subject)}  # a donated argument has its updated version's buffer
     largest = rows[np.argsort(-sizes[module.columns.shapes.codes[rows]], kind="stable")]
     found = 0
     for row in largest.tolist():
@@ -94,13 +94,13 @@ def _written(subject: Subject) -> Iterator[_Array]:
             return
 
 
-def _results(subject: Subject) -> Iterator[_Array]:
-    """Yields the results that reuse no argument's buffer."""
+def _results(subject: Subject, *, is_new: bool = False) -> Iterator[_Array]:
+    """Yields the results, or only those that reuse no argument's buffer."""
     root = subject.module.entry.root
     shapes = root.shape.tuple_shapes if root.shape.is_tuple else (root.shape,)
     results = subject.compiled.program.results
     reused = set(reused_parameters(subject.module).values())
     for number, shape in enumerate(shapes):
-        if number not in reused and len(results) == len(shapes):
+        if not (is_new and number in reused) and len(results) == len(shapes):
             maker = root.operands[number] if root.opcode == "tuple" else root
             yield _Array(f"result{results[number].path}", shape.byte_size, maker.name, maker.frames)

@@ -20,6 +20,7 @@ from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
+from inspector.analysis.memory.donations import reused_parameters
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Result
@@ -75,19 +76,21 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
                 subject,
                 [each],
                 f"although other arrays of `{argument_root(each.array.name)}` are split",
-                _ARGUMENT_CAUTION,
+                is_state=False,
             )
     for group in states.values():
-        yield _finding(subject, group, "although the program only combines them element by element", _STATE_CAUTION)
+        yield _finding(subject, group, "although the program only combines them element by element", is_state=True)
 
 
-def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, caution: str) -> Finding:
+def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, *, is_state: bool) -> Finding:
     first = wholes[0]
     names = format_list([f"`{each.array.name}`" for each in wholes], most=_MOST_NAMED)
     numbers = {each.parameter for each in wholes}
     size = sum(each.byte_size for each in wholes)
     count = axis_size(first.sharding, first.axis)
-    saved = sum(each.saved_bytes for each in wholes)
+    reused = reused_parameters(subject.module)
+    # The new version of state is split too: it is another array unless it has the buffer of the old one.
+    saved = sum(each.saved_bytes * (2 if is_state and each.parameter not in reused else 1) for each in wholes)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {count} devices"
         f" of axis {first.axis}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
@@ -95,7 +98,8 @@ def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, caution:
     specs = dict.fromkeys(f"{each.array.name}: {_split(each)}" for each in wholes[:_MOST_NAMED])
     more = f"\n# and {counted(len(wholes) - _MOST_NAMED, 'more array')}" if len(wholes) > _MOST_NAMED else ""
     return subject.finding(
-        KIND, title, "\n".join(["# shardings of the arguments", *specs]) + more, gain_bytes=saved, caution=caution,
+        KIND, title, "\n".join(["# shardings of the arguments", *specs]) + more, gain_bytes=saved,
+        caution=_STATE_CAUTION if is_state else _ARGUMENT_CAUTION,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         edits=tuple(SplitParameter(each.parameter, each.dimension, each.axis) for each in wholes),
     )  # fmt: skip
