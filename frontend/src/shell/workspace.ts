@@ -167,8 +167,7 @@ export class Workspace {
       const before = this.boxes.get(key)!;
       before.replaceWith(this.group(key, group));
       this.resize();
-      this.fitTabs();
-      this.panes.get(group.active)!.setVisible(true);
+      this.panes.get(group.active)!.setVisible(true); // the new row of tabs fits them once the page is laid out
     });
   }
 
@@ -185,7 +184,6 @@ export class Workspace {
     this.root.classList.toggle("insp-narrow", this.isNarrow);
     fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
     this.resize();
-    this.fitTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
   }
 
