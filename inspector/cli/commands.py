@@ -17,7 +17,7 @@ from inspector.cli.dump import dump
 from inspector.cli.expect import expect
 from inspector.cli.findings import findings
 from inspector.cli.profile import profile
-from inspector.cli.programs import collectives, compile_, lower
+from inspector.cli.programs import collectives, compile_, lower, memory
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scan import scan
 from inspector.cli.targets import options, targets
@@ -42,34 +42,37 @@ class _Commands(click.Group):
 
 
 def _end(ctx: click.Context, error: Exception) -> None:
-    from inspector.errors import (
-        CompilationError,
-        ExecutionError,
-        ExpectationError,
-        InspectorError,
-        ResourceError,
-        WorkerDiedError,
-        missing_jax,
-    )  # fmt: skip
+    from inspector.errors import ExpectationError
 
     command = f"inspector {ctx.invoked_subcommand or ''}"
-    error = missing_jax(error, "This") or error
     if isinstance(error, ExpectationError):
         click.echo(str(error))
         click.echo(f"{command}: failed", err=True)
         ctx.exit(FAILED)
+    text, status, is_users = failure(error)
+    click.echo(text if is_users else f"{command}: {text}", err=True)
+    ctx.exit(status)
+
+
+def failure(error: Exception) -> tuple[str, int, bool]:
+    """Returns the message of an error, the exit status of its command, and whether it comes from the user's own code."""
+    from inspector.errors import (
+        CompilationError,
+        ExecutionError,
+        InspectorError,
+        ResourceError,
+        WorkerDiedError,
+        missing_jax,
+    )
+
+    error = missing_jax(error, "This") or error
     if isinstance(error, InspectorError | OSError):
-        click.echo(f"{command}: {_in_shell_words(error)}", err=True)
-        ctx.exit(
-            FAILED
-            if isinstance(error, CompilationError | WorkerDiedError | ExecutionError | ResourceError)
-            else WRONG_USE
-        )
+        is_failure = isinstance(error, CompilationError | WorkerDiedError | ExecutionError | ResourceError)
+        return _in_shell_words(error), FAILED if is_failure else WRONG_USE, False
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library_file(f.filename)]
-    click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
     error.__notes__ = []  # JAX's notes about its own frames, which are not shown
-    click.echo("".join(traceback.format_exception_only(error)).rstrip(), err=True)
-    ctx.exit(FAILED)
+    lines = [*traceback.format_list(frames), *traceback.format_exception_only(error)]
+    return "".join(lines).rstrip(), FAILED, True
 
 
 # Python names in messages, with their names on the command line.
@@ -122,6 +125,6 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
+    explore, lower, compile_, memory, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import io
 import json
 import sys
@@ -53,7 +54,35 @@ def _cut(text: str) -> str:
 
 def print_json(value: object) -> None:
     """Prints a value as JSON. An `Unavailable` is an object with its reason."""
-    click.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
+    text = json.dumps(value, indent=2, default=_plain, ensure_ascii=False)
+    results = _results.get()
+    if results is None:
+        click.echo(text)
+    else:
+        results.append(json.loads(text))
+
+
+def print_text(text: str) -> None:
+    """Prints a text that was requested, such as StableHLO."""
+    results = _results.get()
+    if results is None:
+        click.echo(text)
+    else:
+        results.append(text)
+
+
+_results: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("results", default=None)
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[list[Any]]:
+    """Collects the texts and the JSON values that commands print in the block, instead of printing them."""
+    results: list[Any] = []
+    token = _results.set(results)
+    try:
+        yield results
+    finally:
+        _results.reset(token)
 
 
 def _plain(value: Any) -> object:

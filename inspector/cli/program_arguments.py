@@ -227,7 +227,7 @@ def lowered(source: ProgramInput, target: str = "attached") -> Lowered:
 
     on = target if callable(source.fun) or source.is_file else None  # a saved program is already lowered
     fun = source.fun.lowered if isinstance(source.fun, Exploration) else source.fun
-    with working("lowering"):
+    with working("lowering"), contextlib.redirect_stdout(sys.stderr):  # a traced function may print
         program = lower(fun, *source.args, target=on, **source.keywords)
     if on is None:
         _check_platform(source, program, target)
@@ -279,9 +279,21 @@ def _check_platform(source: ProgramInput, program: Lowered, target: str) -> None
 
 
 def compiled(
-    source: ProgramInput, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()
+    source: ProgramInput,
+    target: str,
+    flags: tuple[str, ...] = (),
+    products: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
 ) -> Compiled:
-    """Compiles the program; returns the one in a saved file if no other target or option is requested."""
+    """Compiles the program; returns the one in a saved file if no other target or option is requested.
+
+    Args:
+      source: the program.
+      target: the target.
+      flags: compiler options.
+      products: the products to record.
+      optional: more products, which are left out for an optimized module, since that is shown without a compile.
+    """
     from inspector.api.exploration import Exploration
     from inspector.compilation.compiled import CompiledProgram
 
@@ -299,7 +311,7 @@ def compiled(
         click.echo(f"note: {shown.warnings[0]}", err=True)
         return shown
     with working(f"compiling for {target}"):
-        return program.compile(options_text(flags), target, products=products)
+        return program.compile(options_text(flags), target, products=(*products, *optional))
 
 
 def _opened(request: ProgramRequest) -> Any:

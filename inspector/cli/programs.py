@@ -1,14 +1,15 @@
-"""`lower`, `compile` and `collectives`: the text, the numbers and the collectives of one program."""
+"""`lower`, `compile`, `memory` and `collectives`: the text, the numbers, the memory and the collectives of one program."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, print_described, print_json, printed_to, records, table
+from inspector.cli.output import numbers_of, print_described, print_json, print_text, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     ProgramRequest,
@@ -24,7 +25,9 @@ from inspector.cli.program_arguments import (
 from inspector.support import files
 
 if TYPE_CHECKING:
+    from inspector.analysis.memory.timeline import Timeline
     from inspector.errors import Unavailable
+    from inspector.stages.compiled import Compiled
     from inspector.stages.lowered import Lowered
 
 _FORMS = ("stablehlo", "hlo", "jaxpr", "source")
@@ -134,12 +137,89 @@ def collectives(
         print_described(COLLECTIVE_COLUMNS, map(CollectiveRow, result))
 
 
+@click.command()
+@takes_program
+@takes_target
+@takes_flags
+@click.option(
+    "--space", default="", metavar="NAME", help="Memory space of the listed buffers; the main memory by default."
+)
+@click.option(
+    "--top", default=20, show_default=True, type=click.IntRange(1), help="Printed buffers; --json prints all."
+)
+@takes_json
+def memory(request: ProgramRequest, target: str, flags: tuple[str, ...], space: str, top: int, as_json: bool) -> None:
+    """Show memory spaces, buffers at the peak, and donations.
+
+    \b
+      inspector memory step.py:step --args-from inputs -t tpu:v5e
+      inspector memory step.hlo --top 50
+    """
+    from inspector.errors import Unavailable
+
+    prepare(target)
+    program = compiled(open_program(request), target, flags, optional=("buffers",))
+    timeline, donations = program.timeline(), program.donations()
+    if as_json:
+        print_json({
+            "program": program.program.name, "target": str(program.target), **_memory_values(program, timeline, space),
+            "donations": records(donations.table()),
+        })  # fmt: skip
+        return
+    known = program.memory
+    click.echo(f"Memory: {known}" if isinstance(known, Unavailable) else repr(known).partition("\n")[0].strip("<>"))
+    if isinstance(timeline, Unavailable):
+        click.echo(f"note: buffers at the peak are not available: {timeline.reason}", err=True)
+    else:
+        _print_buffers(timeline, _space(program, space), top)
+    click.echo(f"\n{repr(donations).partition(chr(10))[0].strip('<>')}")
+
+
+def _memory_values(program: Compiled, timeline: Timeline | Unavailable, space: str) -> dict[str, object]:
+    """Returns the memory spaces, and the buffers that are live at the peak of one of them."""
+    from inspector.errors import Unavailable
+
+    if isinstance(timeline, Unavailable):
+        known = program.memory if isinstance(program.memory, Unavailable) else records(program.memory.table())
+        return {"spaces": known, "live_at_peak": timeline}
+    name = _space(program, space)
+    alive = dataclasses.replace(timeline, lives=timeline.alive(name))
+    return {
+        "spaces": records(timeline.space_table()), "space": name, "is_estimated": timeline.is_estimated,
+        "peak_instruction": timeline.spaces[name].peak_instruction, "live_at_peak": records(alive.table()),
+    }  # fmt: skip
+
+
+def _space(program: Compiled, name: str) -> str:
+    from inspector.compilation.memory import space_name
+
+    return name or space_name(program.program.platform, 0)
+
+
+def _print_buffers(timeline: Timeline, space: str, top: int) -> None:
+    from inspector.hlo.source import line_text
+    from inspector.support.units import format_bytes
+
+    alive = timeline.alive(space)
+    at = timeline.spaces[space].peak_instruction
+    model = ", estimated from the schedule" if timeline.is_estimated else ""
+    click.echo(f"\nLive in {space} at the peak{f', {at}' if at else ''}{model}:")
+    rows = [
+        (format_bytes(life.byte_size), life.kind, life.value, origin.op_name, line_text(origin.frames))
+        for life in alive[:top]
+        for origin in [timeline.origin(life)]
+    ]
+    table(["size", "kind", "value", "scope", "line"], rows, right=["size"])
+    if len(alive) > top:
+        click.echo(f"{len(alive) - top} more buffers: --top {len(alive)}")
+
+
 def _write(text: str | Unavailable, file: Path | None) -> None:
     if not isinstance(text, str):
         raise click.UsageError(
             f"This text is not available: {text.reason}.{f' Remedy: {text.remedy}.' if text.remedy else ''}"
         )
     if file is None:
-        click.echo(text)
+        print_text(text)
     else:
         files.write_text(file, text)

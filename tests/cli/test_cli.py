@@ -61,6 +61,10 @@ class Model:
 
 def broken(x):
     raise RuntimeError("of the user's own")
+
+def talking(x):
+    print("printed while tracing")
+    return x * 2
 """
 
 Run = Callable[..., Result]
@@ -405,6 +409,42 @@ def test_collectives(run: Run) -> None:
     assert re.fullmatch("axes +opcode +collectives +runs +operand bytes +result bytes", head)
     assert total.split() == ["i", "all-reduce", "1", "1", "32", "B", "32", "B"]
     assert "none" in run("collectives", "step.py:Model.apply", "--args", "f32[8]", "-t", "cpu").stdout
+
+
+MEMORY = ("memory", "step.py:update", "--args-from", "make_args", "-t", "cpu")
+
+
+def test_the_memory_of_a_program(run: Run) -> None:
+    shown = json.loads(run(*MEMORY, "--json").stdout)
+    (space,) = shown["spaces"]
+    assert (space["space"], space["argument_bytes"], space["output_bytes"]) == ("RAM", 4 * (64 + 32) * 64, 4 * 64 * 64)
+    assert {row["kind"]: row["bytes"] for row in shown["live_at_peak"] if row["kind"] == "output"} == {"output": 16384}
+    line = SCRIPT.splitlines().index("    return w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)") + 1
+    assert line in {row["source_line"] for row in shown["live_at_peak"]}
+    sizes = [row["bytes"] for row in shown["live_at_peak"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sum(sizes) == space["allocated_bytes"] - space["temp_bytes"] + space["live_bytes"]
+    assert [(row["argument"], row["candidate"]) for row in shown["donations"]] == [("w", "result"), ("x", None)]
+    donated = json.loads(run(*MEMORY, "--donate", "0", "--json").stdout)
+    assert donated["spaces"][0]["alias_bytes"] == 16384
+    assert donated["donations"][0]["output"] == "result"
+    text = run(*MEMORY, "--top", "2").stdout
+    assert "Live in RAM at the peak" in text
+    assert f"{len(sizes) - 2} more buffers: --top {len(sizes)}" in text
+    assert "Unknown memory space 'HBM'. This program has RAM." in run(*MEMORY, "--space", "HBM", status=2).stderr
+
+
+def test_the_memory_of_optimized_hlo_is_estimated(run: Run) -> None:
+    run("compile", "step.py:update", "--args-from", "make_args", "-t", "cpu", "--hlo", "-o", "optimized.hlo")
+    text = run("memory", "optimized.hlo").stdout
+    assert "unavailable: the file contains no buffer assignment" in text
+    assert "estimated from the schedule" in text
+
+
+def test_what_a_traced_function_prints_is_no_part_of_the_output(run: Run) -> None:
+    result = run("compile", "step.py:talking", "--args", "f32[8]", "-t", "cpu", "--json")
+    assert json.loads(result.stdout)["numbers"]["argument_bytes"] == 32
+    assert "printed while tracing" in result.stderr
 
 
 def test_checks_end_with_their_status(run: Run) -> None:
