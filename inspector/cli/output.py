@@ -62,21 +62,12 @@ def print_json(value: object) -> None:
         results.append(json.loads(text))
 
 
-def print_text(text: str) -> None:
-    """Prints a text that was requested, such as StableHLO."""
-    results = _results.get()
-    if results is None:
-        click.echo(text)
-    else:
-        results.append(text)
-
-
 _results: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar("results", default=None)
 
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[Any]]:
-    """Collects the texts and the JSON values that commands print in the block, instead of printing them."""
+    """Collects the values that commands print as JSON in the block, instead of printing them."""
     results: list[Any] = []
     token = _results.set(results)
     try:

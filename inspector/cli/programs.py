@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, print_described, print_json, print_text, printed_to, records, table
+from inspector.cli.output import numbers_of, print_described, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     ProgramRequest,
@@ -27,8 +28,11 @@ from inspector.support import files
 if TYPE_CHECKING:
     from inspector.analysis.memory.timeline import Timeline
     from inspector.errors import Unavailable
+    from inspector.hlo.listing import Listing
     from inspector.stages.compiled import Compiled
     from inspector.stages.lowered import Lowered
+
+T = TypeVar("T")
 
 _FORMS = ("stablehlo", "hlo", "jaxpr", "source")
 
@@ -43,11 +47,47 @@ def takes_file(command: Any) -> Any:
 @takes_target
 @click.option("--form", type=click.Choice(_FORMS), default="stablehlo", show_default=True, help="Form of the text.")
 @takes_file
-def lower(request: ProgramRequest, target: str, form: str, file: Path | None) -> None:
-    """Print the text that JAX passes to XLA."""
+@takes_json
+def lower(request: ProgramRequest, target: str, form: str, file: Path | None, as_json: bool) -> None:
+    """Print the text that JAX passes to XLA.
+
+    --json prints its lines with the source line of each, without metadata and long constants.
+    """
     prepare(target)
     program = lowered(open_program(request), target)
+    if as_json:
+        with printed_to(file):
+            _print_lines(_listing(program, form), {"program": program.program.name, "form": form})
+        return
     _write(_text(program, form), file)
+
+
+def _listing(program: Lowered, form: str) -> Listing | Unavailable:
+    from inspector.stages.opened_text import hlo_lines
+
+    if form == "source":
+        return program.source
+    return (
+        program.stablehlo_listing
+        if form == "stablehlo"
+        else hlo_lines(program)
+        if form == "hlo"
+        else program.jaxpr_listing
+    )
+
+
+def _print_lines(listing: Listing | Unavailable, facts: Mapping[str, object]) -> None:
+    """Prints the lines of a text as JSON, each with its source line."""
+    from inspector.hlo.source import NOWHERE
+
+    known = _available(listing)
+    lines = []
+    for place, text in enumerate(known.text.split("\n")):
+        source = next(iter(known.origins_of(place)), NOWHERE).line
+        file, line = (None, None) if source is None else (source.file, source.line)
+        number = known.labels[place] if known.labels else place + 1
+        lines.append({"line": number, "text": text, "source_file": file, "source_line": line})
+    print_json({**facts, "lines": lines})
 
 
 def _text(program: Lowered, form: str) -> str | Unavailable:
@@ -91,6 +131,14 @@ def compile_(
         file = None
     if page is not None:
         write_page(page, [exploration_of(program)])
+    if hlo and as_json:
+        from inspector.analysis.hlo_listing import hlo_listing
+        from inspector.hlo.source import Root
+
+        listing = hlo_listing(program.hlo, program.module(), Root())
+        with printed_to(file):
+            _print_lines(listing, {"program": program.program.name, "target": str(program.target)})
+        return
     if hlo:
         _write(program.hlo, file)
         return
@@ -215,11 +263,18 @@ def _print_buffers(timeline: Timeline, space: str, top: int) -> None:
 
 
 def _write(text: str | Unavailable, file: Path | None) -> None:
-    if not isinstance(text, str):
+    known = _available(text)
+    if file is None:
+        click.echo(known)
+    else:
+        files.write_text(file, known)
+
+
+def _available(text: T | Unavailable) -> T:
+    from inspector.errors import Unavailable
+
+    if isinstance(text, Unavailable):
         raise click.UsageError(
             f"This text is not available: {text.reason}.{f' Remedy: {text.remedy}.' if text.remedy else ''}"
         )
-    if file is None:
-        print_text(text)
-    else:
-        files.write_text(file, text)
+    return text

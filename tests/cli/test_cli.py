@@ -441,6 +441,20 @@ def test_the_memory_of_optimized_hlo_is_estimated(run: Run) -> None:
     assert "estimated from the schedule" in text
 
 
+def test_lines_of_texts_with_their_source_lines(run: Run) -> None:
+    call = ("step.py:step", "--args-from", "make_args", "-t", "cpu", "--json")
+    line = SCRIPT.splitlines().index("    return jnp.tanh(x @ w).sum()") + 1
+    for form, word in (("stablehlo", "dot_general"), ("hlo", "dot("), ("jaxpr", "dot_general")):
+        shown = json.loads(run("lower", *call, "--form", form).stdout)
+        (found,) = (each for each in shown["lines"] if word in each["text"])
+        assert (Path(found["source_file"]).name, found["source_line"]) == ("step.py", line)
+        assert [each["line"] for each in shown["lines"]] == list(range(1, len(shown["lines"]) + 1))
+    shown = json.loads(run("compile", *call, "--hlo").stdout)
+    assert line in {each["source_line"] for each in shown["lines"]}
+    source = json.loads(run("lower", *call, "--form", "source").stdout)["lines"]
+    assert {"line": line, "text": "    return jnp.tanh(x @ w).sum()"}.items() <= {**source[line]}.items()
+
+
 def test_what_a_traced_function_prints_is_no_part_of_the_output(run: Run) -> None:
     result = run("compile", "step.py:talking", "--args", "f32[8]", "-t", "cpu", "--json")
     assert json.loads(result.stdout)["numbers"]["argument_bytes"] == 32
