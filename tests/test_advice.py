@@ -117,7 +117,7 @@ def test_commands_that_install_are_made_for_the_environment() -> None:
     """`pip install` works in some only: every remedy asks `install_command`."""
     written = {file.name for file in without_hidden(PACKAGE, "*.py") for text in texts(file) if "pip install" in text}
     assert written == {"install_commands.py"}
-    assert found(r"\bjax-inspector\[(\w+)\]", in_sentences=False) == ["cuda", "dask", "lab", "tpu"]
+    assert found(r"\bjax-inspector\[(\w+)\]", in_sentences=False) == ["cuda", "dask", "lab", "mcp", "tpu"]
 
 
 @pytest.mark.parametrize("path", found(r"\binspector\.([a-zA-Z_][\w.]*\w)\("))

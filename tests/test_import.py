@@ -13,7 +13,7 @@ import inspector
 from tests.conftest import RunPython
 
 # What costs time or memory, or is an interface to a person, and comes only when it is asked for.
-ABSENT = ("ipywidgets", "anywidget", "IPython", "matplotlib", "pandas", "graphviz", "pygraphviz")
+ABSENT = ("ipywidgets", "anywidget", "IPython", "matplotlib", "pandas", "graphviz", "pygraphviz", "mcp", "anyio")
 
 MODULES = """
 import json, sys

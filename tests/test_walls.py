@@ -62,6 +62,7 @@ FOREIGN: Mapping[str, frozenset[str]] = {
     "anywidget": frozenset({"widgets", "top"}),
     "IPython": frozenset({"widgets", "top"}),
     "distributed": frozenset({"engines", "top"}),  # optional: only where a cluster is asked for
+    **dict.fromkeys(("mcp", "mcp_types", "anyio"), frozenset({"top"})),  # optional: only the server for coding agents
 }
 
 

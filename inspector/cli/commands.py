@@ -16,6 +16,7 @@ from inspector.cli.doctor import doctor
 from inspector.cli.dump import dump
 from inspector.cli.expect import expect
 from inspector.cli.findings import findings
+from inspector.cli.mcp.command import mcp
 from inspector.cli.profile import profile
 from inspector.cli.programs import collectives, compile_, lower, memory
 from inspector.cli.reports import explore, replay, report
@@ -125,6 +126,6 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, memory, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
+    explore, lower, compile_, memory, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache, mcp,
 ):  # fmt: skip
     inspector.add_command(_command)
