@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
     from inspector.platforms import Peak as Peak
+    from inspector.stages.accuracy import accuracy as accuracy
+    from inspector.stages.accuracy_result import Accuracy as Accuracy
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.estimates import compare as compare
     from inspector.stages.lowered import Lowered as Lowered
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 _DISTRIBUTION = "jax-inspector"
 
 _HOMES = {
+    "Accuracy": "inspector.stages.accuracy_result",
+    "accuracy": "inspector.stages.accuracy",
     "CacheStatus": "inspector.api.cache_status",
     "check": "inspector.course.checking",
     "cache_status": "inspector.api.cache_status",

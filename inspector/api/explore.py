@@ -102,9 +102,9 @@ def explore(
         from inspector.errors import ModuleError, ParameterError
         from inspector.lowering.keywords import function_keywords
         from inspector.lowering.module_files import read_module
+        from inspector.stages.variant_forms import variants_of
         from inspector.widgets.explorer import Explorer
         from inspector.widgets.lifetime import left_state
-        from inspector.widgets.variants import variants_of
 
         fun = opened_recording(fun)
         if isinstance(fun, (Exploration, ShownAsExplorer)):

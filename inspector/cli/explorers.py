@@ -52,7 +52,7 @@ def start(
 
 
 def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
-    from inspector.widgets.variants import variants_of
+    from inspector.stages.variant_forms import variants_of
 
     plain = [f"--{each}" if "=" in each and "==" not in each and not each.startswith("-") else each for each in compare]
     return variants_of(plain, target)

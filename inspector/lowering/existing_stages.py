@@ -16,8 +16,9 @@ from jax.sharding import AbstractMesh, AxisType
 from inspector import platforms
 from inspector._jax.compiling import attached_devices, configuration
 from inspector._jax.lowering import stages
-from inspector._jax.lowering.observing import observed_call
 from inspector._jax.lowering.pallas_overrides import with_changes
+from inspector._jax.lowering.reevaluation import context as reevaluation_context
+from inspector._jax.lowering.reevaluation import reevaluated_call
 from inspector._jax.lowering.traced import JaxprFacts, MeshFacts
 from inspector._jax.modules import isolated_reading, stablehlo
 from inspector._jax.modules.hlo import SourceHlo
@@ -135,7 +136,7 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice:
 def _open_stage(lowered: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens a `jax.stages.Lowered`. Lowers its jaxpr again for another platform or another call."""
     own = stages.platform_of(lowered)
-    if platform in (None, own) and not overrides.what_if and overrides.limits is None:
+    if platform in (None, own) and not overrides.what_if and overrides.reevaluation is None:
         return _from_lowered(lowered, stages.facts_behind(lowered, MAX_STEPS), None, own)
     traced = stages.traced_again(lowered)
     if traced is None:
@@ -270,11 +271,13 @@ def from_traced(
     if overrides.what_if:
         traced = changed_call(traced, call.paths if call else _paths_of(traced), overrides.what_if)
     names = (platforms.named(platform).lowering,)
-    if overrides.limits is not None:
-        traced, overrides.logged = observed_call(traced, overrides.limits)
-    started = time.perf_counter()
-    lowered = traced.lower(lowering_platforms=names)
-    timings = {"lower_s": time.perf_counter() - started}
+    again = overrides.reevaluation
+    with reevaluation_context(again):
+        if again is not None:
+            traced, overrides.logged = reevaluated_call(traced, again)
+        started = time.perf_counter()
+        lowered = traced.lower(lowering_platforms=names)
+        timings = {"lower_s": time.perf_counter() - started}
     result = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
     return deferred.replace(result, timings=timings)
 

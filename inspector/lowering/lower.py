@@ -13,7 +13,7 @@ from inspector import platforms
 from inspector._jax.compiling import attached_devices
 from inspector._jax.lowering import jitted_calls, stages
 from inspector._jax.lowering.checkpoints import changed_checkpoints
-from inspector._jax.lowering.observing import Logged, ObserveLimits
+from inspector._jax.lowering.reevaluation import Description, Reevaluation
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
@@ -118,11 +118,16 @@ def lower(
     refuse_empty(axes or ())
 
     def overrides_of(
-        platform: str | None, chip: str, what_if: WhatIf, limits: ObserveLimits | None = None
+        platform: str | None, chip: str, what_if: WhatIf, reevaluation: Reevaluation | None = None
     ) -> Overrides:
         lowered_for = platform or attached_devices.attached_platform()
         return Overrides(
-            compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if, limits=limits
+            compiler_params,
+            interpret=interpret,
+            platform=lowered_for,
+            chip=chip,
+            what_if=what_if,
+            reevaluation=reevaluation,
         )
 
     def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, overrides: Overrides) -> Lowered:
@@ -152,15 +157,15 @@ def lower(
         return with_again(lower_for(*later, platform, overrides_of(platform, chip, what_if)), chip, what_if)
 
     def with_again(lowered: Lowered, chip: str, what_if: WhatIf) -> Lowered:
-        def observe(limits: ObserveLimits) -> tuple[Lowered, tuple[Logged, ...]]:
-            overrides = overrides_of("cpu", chip, what_if, limits)
-            return lower_for(*later, "cpu", overrides), overrides.logged
+        def evaluate(platform: str, reevaluation: Reevaluation) -> tuple[Lowered, Description]:
+            overrides = overrides_of(platform, chip, what_if, reevaluation)
+            return lower_for(*later, platform, overrides), overrides.logged
 
         def changed(more: WhatIf) -> Program:
             return again(lowered.program.platform, chip, what_if.merge(more)).program
 
         program = dataclasses.replace(lowered.program, changed=changed)
-        return deferred.replace(lowered, program=program, _again=Relowering(again, observe, chip, what_if))
+        return deferred.replace(lowered, program=program, _again=Relowering(again, evaluate, chip, what_if))
 
     return with_again(lowered, chip, what_if)
 

@@ -13,8 +13,8 @@ import jax
 
 from inspector import platforms
 from inspector._jax.lowering import pallas_device, pallas_params
-from inspector._jax.lowering.observing import Logged, ObserveLimits
 from inspector._jax.lowering.pallas_overrides import KernelChange, KernelHead
+from inspector._jax.lowering.reevaluation import Description, Reevaluation
 from inspector._jax.lowering.traced import KernelFacts
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
@@ -71,14 +71,13 @@ class Overrides:
 
     Attributes:
       what_if: hypothetical changes to the call.
-      limits: limits of a log of the operands and results of collectives, which the program then also returns; None for
-        no log.
-      logged: contents of that log, once the program is lowered.
+      reevaluation: evaluates the traced program again and changes it; None for none.
+      logged: its description of the program's further results, once the program is lowered.
     """
 
     def __init__(
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
-        chip: str = "", what_if: WhatIf = AS_CALLED, limits: ObserveLimits | None = None,
+        chip: str = "", what_if: WhatIf = AS_CALLED, reevaluation: Reevaluation | None = None,
     ) -> None:  # fmt: skip
         """Stores the changes. Names and values are checked when the jaxpr is available.
 
@@ -89,7 +88,7 @@ class Overrides:
           chip: the chip that kernels see if no device of the platform is attached, such as "v5e" or "h100"; "" for the
             platform's default chip.
           what_if: hypothetical changes to the call.
-          limits: limits of a log of the operands and results of collectives; None for no log.
+          reevaluation: evaluates the traced program again and changes it; None for none.
 
         Raises:
           OptionError: the fields are not by kernel; `interpret` is neither True nor False.
@@ -100,8 +99,8 @@ class Overrides:
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
-        self.what_if, self.limits = what_if, limits
-        self.logged: tuple[Logged, ...] = ()
+        self.what_if, self.reevaluation = what_if, reevaluation
+        self.logged: Description = ()
         self._is_gpu = "triton" in platforms.named(platform).pallas
         self._names: dict[int, tuple[str, ...]] = {}
 

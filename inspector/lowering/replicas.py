@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import keyword
 import math
@@ -62,10 +61,9 @@ def lower_replicas(
     flat.__signature__ = _signature(paths)  # type: ignore[attr-defined]
     platform = platform or attached_devices.attached_platform()
     replicas = math.prod(size for _, size in axis_env)
-    limits = overrides.limits and dataclasses.replace(overrides.limits, replicas=replicas)
     result = replica.lower_with_replicas(
         flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, choose=overrides.choose,
-        scopes=supposed.rematerialize, limits=limits, max_steps=MAX_STEPS, tuple_args=tuple_args,
+        scopes=supposed.rematerialize, reevaluation=overrides.reevaluation, max_steps=MAX_STEPS, tuple_args=tuple_args,
         return_tuple=return_tuple,
     )  # fmt: skip
     overrides.logged = result.logged

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from inspector import platforms
 from inspector.analysis.collectives.collectives import Collectives, collectives
@@ -52,7 +52,8 @@ from inspector.support.notebook import described, short, with_hint
 if TYPE_CHECKING:
     import graphviz
 
-    from inspector._jax.lowering.observing import Logged, ObserveLimits
+    from inspector._jax.lowering.observing import Logged
+    from inspector._jax.lowering.reevaluation import Description, Reevaluation
     from inspector.analysis.profile.profile import Profile
     from inspector.execution.collective_values import Observed
     from inspector.stages.observing import Observing
@@ -71,13 +72,14 @@ class Relowering:
 
     Attributes:
       lower: lowers for a platform and a chip ("" for the platform's default chip).
-      observe: lowers for CPUs with the values of the collectives as further results; also returns their descriptions.
+      evaluate: lowers another evaluation of the function for a platform, such as one that also returns the values of its
+        collectives, and returns a description of the further results.
       chip: the chip that Pallas kernels were lowered for.
       what_if: changes of the call that `Lowered.what_if` made.
     """
 
     lower: Callable[[str, str, WhatIf], Lowered]
-    observe: Callable[[ObserveLimits], tuple[Lowered, tuple[Logged, ...]]]
+    evaluate: Callable[[str, Reevaluation], tuple[Lowered, Description]]
     chip: str
     what_if: WhatIf = AS_CALLED
     _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)
@@ -295,7 +297,7 @@ class Lowered(Deferred, Portable):
           ParameterError: an unknown argument, dtype or scope; a scope without saved values; or the function is not available.
           LoweringError: the changed call cannot be lowered.
         """
-        again = _relowering(self)
+        again = required_relowering(self)
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
         supposed = WhatIf.of(
             donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize, checkpoint=checkpoint
@@ -472,7 +474,8 @@ def begin_observing(lowered: Lowered, *args: Any, executions: int = 16, **kwargs
     from inspector.stages import observing
 
     limits = observing.limits(lowered.program, executions)
-    logging, logged = _relowering(lowered).observe(limits)
+    logging, described = required_relowering(lowered).evaluate("cpu", limits)
+    logged = cast("tuple[Logged, ...]", described)
     request = compile_request(logging, target=observing.target_of(logging.program, logged))
     return observing.Observing(request, logged, lowered.collectives(), args, kwargs)
 
@@ -499,11 +502,16 @@ def line_costs_under(
     return line_costs(module, listings, roofline, timeline, profile)
 
 
-def _relowering(lowered: Lowered) -> Relowering:
+def required_relowering(lowered: Lowered) -> Relowering:
+    """Returns the means to lower a program again.
+
+    Raises:
+      ParameterError: its function is not available.
+    """
     again = relowering_of(lowered)
     if again is None:
         raise ParameterError(
-            f"{lowered.name} was loaded without its function, so it cannot be lowered for another call. Pass the function"
+            f"{lowered.name} was loaded without its function, so it cannot be lowered again. Pass the function"
             " and its arguments."
         )
     return again

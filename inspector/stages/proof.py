@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
 from inspector.execution.inputs import made_inputs
+from inspector.execution.output_error import DEFAULT_TOLERANCES
 from inspector.execution.run import start
 from inspector.stages.edited_program import EditedProgram, edited_program
 from inspector.support.units import format_bytes, format_seconds
@@ -34,7 +35,6 @@ _NOT_RUN = Unavailable("the programs were not run")
 Verdict = Literal["proven", "no gain", "worse", "cannot be tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
 
-_TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
@@ -220,7 +220,7 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
         scaled = found.scaled
         if not isinstance(scaled, float):
             return "the results differ", False
-        tolerance = max(_TOLERANCES.get(a.dtype.name, 0.0), rounded)
+        tolerance = max(DEFAULT_TOLERANCES.get(a.dtype.name, 0.0), rounded)
         if scaled > tolerance:
             return f"the results differ by {scaled:.1g} of the largest value, more than {tolerance:.0e}", False
         worst, most = max(worst, scaled), max(most, tolerance)

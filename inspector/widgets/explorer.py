@@ -30,6 +30,7 @@ from inspector.stages.estimates import compare
 from inspector.stages.findings import Findings
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import Retraces
+from inspector.stages.variant_forms import OptionsLike
 from inspector.support import files, memory_release
 from inspector.support.ipython import is_batch
 from inspector.support.notebook import short
@@ -45,7 +46,7 @@ from inspector.widgets.panes.registry import offered
 from inspector.widgets.saving.explorations import record, restore
 from inspector.widgets.saving.recorder import Recorder
 from inspector.widgets.threads import Threads, remaining
-from inspector.widgets.variants import OptionsLike, Variant
+from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
 from inspector.compilation.compiled import is_from_cache
 from inspector.compilation.engine import UNHEARD
-from inspector.compilation.options.options import FlagValue, Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.options.options_text import value_text
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
@@ -31,8 +31,6 @@ PREVIOUS = "previous version"
 """Label of the program that the cell had before it ran again."""
 
 NOT_PROFILED = Unavailable("the program was not run here", "run it in the pane Run")
-
-OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 
 def state_of(job: Job[Any]) -> messages.State:
@@ -302,26 +300,3 @@ def _difference(variant: Variant, baseline: Variant) -> list[str]:
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 1]}…"
-
-
-_OF_JAX = "jax=="
-
-
-def variants_of(
-    compare: Iterable[OptionsLike | Target], baseline: str | Target = "attached"
-) -> list[tuple[OptionsLike, str | Target | None]]:
-    """Normalizes `explore(compare=...)` to pairs of options and target; each entry is a target's text, a Target, or options.
-
-    "jax==" and a version means the baseline's target as that version of JAX compiles for it.
-    """
-    entries: Any = compare  # a single variant needs no list
-    several = isinstance(entries, Iterable) and not isinstance(entries, (str, Mapping, Options, Target))
-    pairs: list[tuple[OptionsLike, str | Target | None]] = []
-    for entry in entries if several else [entries]:
-        if isinstance(entry, str) and entry.startswith(_OF_JAX):
-            entry = Target.parse(baseline).by(entry.removeprefix(_OF_JAX).strip())
-        is_target = isinstance(entry, Target) or (
-            isinstance(entry, str) and ("=" not in entry or f"@{_OF_JAX}" in entry) and not entry.startswith("--")
-        )
-        pairs.append((None, entry) if is_target else (entry, None))
-    return pairs

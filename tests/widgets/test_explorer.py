@@ -30,10 +30,10 @@ from inspector.errors import (
     Unavailable,
 )
 from inspector.hlo.module import Module
+from inspector.stages.variant_forms import variants_of
 from inspector.toolchain.flags import catalog
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.saving.fallback import text_form
-from inspector.widgets.variants import variants_of
 from tests.analysis.edited import randomly_edited
 from tests.widgets import fakes
 from tests.widgets.fakes import HLO, PROTO, FakeWork, Mailbox, ask_to_add, ask_to_lower

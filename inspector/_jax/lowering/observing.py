@@ -4,25 +4,31 @@ The jaxpr of a traced function is evaluated again with a log that is passed thro
 collective, its operands and its result are written into the log, which the program returns after its own results. This needs no
 callback, so any process can run the program, and leaves the user's function unchanged.
 
-Private JAX: `Primitive.get_bind_params`, `JaxprEqnContext.manager`, `source_info_util.new_name_stack`.
+Private JAX: `JaxprEqnContext.manager`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax._src import source_info_util
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from inspector._jax.lowering.collectives_on_cpu import ON_CPU
+from inspector._jax.lowering.equations import (
+    AxisEnv,
+    bind,
+    called_jaxpr,
+    kind_of,
+    lowered_on_cpu,
+    manual_axes,
+    scan_counts,
+)
 from inspector._jax.lowering.jaxprs import axes_named, frames_of, inner_jaxprs, open_jaxpr
 from inspector._jax.lowering.stages import Traced, dtype_name, traced_as
-from inspector.platforms import CPU, CUDA
 
 COLLECTIVES = frozenset(
     {
@@ -43,7 +49,6 @@ COLLECTIVES = frozenset(
 )
 """Primitives whose values are logged."""
 
-AxisEnv = Sequence[tuple[Hashable, int]]
 Path: TypeAlias = tuple[int, ...]
 """Position of an equation: alternating equation indices and jaxpr numbers, from the outermost equation to this one."""
 Entry: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -87,21 +92,16 @@ class ObserveLimits:
     Attributes:
       executions: maximum number of executions of each collective.
       log_bytes: maximum size in bytes on all devices together.
-      replicas: replicas of the program; multiplied by the sizes of `shard_map` axes.
     """
 
     executions: int
     log_bytes: int
-    replicas: int = 1
 
 
 def observed_call(traced: Traced, limits: ObserveLimits) -> tuple[Traced, tuple[Logged, ...]]:
     """Returns a traced call, for CPUs, whose program returns the log after its own results, and a description of the log."""
-    program = _Observation(traced.jaxpr, limits)
-    # The shardings of its arguments are known once it is lowered, for a platform that supports all of its operations.
-    lacking = any(one.primitive in ON_CPU for one in program.logged)
-    lowered = traced.lower(lowering_platforms=((CUDA if lacking else CPU).lowering,))
-    return traced_as(lowered, program), program.logged
+    program = _Observation(traced.jaxpr, limits, 1)
+    return traced_as(lowered_on_cpu(traced), program), program.logged
 
 
 def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tuple[Any, tuple[Logged, ...]]:
@@ -112,7 +112,7 @@ def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tup
       axis_env: names and sizes of the axes that are bound around it.
       limits: limits of the log.
     """
-    program = _Observation(closed, limits)
+    program = _Observation(closed, limits, math.prod(size for _, size in axis_env))
     return jax.make_jaxpr(program, axis_env=list(axis_env) or None)(*closed.in_avals), program.logged
 
 
@@ -136,11 +136,13 @@ class _Context:
 class _Observation:
     """A program evaluated with a log. When called with the program's arguments, it returns its results and the log, flat."""
 
-    def __init__(self, closed: Any, limits: ObserveLimits) -> None:
+    def __init__(self, closed: Any, limits: ObserveLimits, replicas: int) -> None:
         self._closed = closed
         collectives = list(_collectives_in(open_jaxpr(closed), (), _Context()))
         share = limits.log_bytes // max(1, len(collectives))
-        self._logged = {path: _with_capacity(eqn, context, limits, share) for path, eqn, context in collectives}
+        self._logged = {
+            path: _with_capacity(eqn, context, limits, share, replicas) for path, eqn, context in collectives
+        }
         self._contexts = {path: context for path, _, context in collectives if self._logged[path].capacity}
         self._holders = {path[:end] for path in self._contexts for end in range(len(path))}
 
@@ -192,14 +194,14 @@ class _Observation:
             here, inputs = (*path, index), list(map(read, eqn.invars))
             with eqn.ctx.manager:
                 if here in self._contexts:
-                    results = _bind(eqn, inputs)
+                    results = bind(eqn, inputs)
                     log[here] = self._with_entry(here, log[here], [*_operands(eqn, inputs), results[0]])
                 elif here in self._holders:
                     own = {key: entry for key, entry in log.items() if key[: len(here)] == here}
-                    results, own = _INSIDE[_kind(eqn)](self, eqn, inputs, here, own)
+                    results, own = _INSIDE[kind_of(eqn)](self, eqn, inputs, here, own)
                     log |= own
                 else:
-                    results = _bind(eqn, inputs)
+                    results = bind(eqn, inputs)
             known |= zip(eqn.outvars, results, strict=True)
         return list(map(read, jaxpr.outvars)), log
 
@@ -214,7 +216,7 @@ class _Observation:
 
     def call(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates the equations of a called jaxpr in its place."""
-        return self._evaluate(_called(eqn), inputs, (*here, 0), log)
+        return self._evaluate(called_jaxpr(eqn), inputs, (*here, 0), log)
 
     def scan(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a scan whose carry includes the log."""
@@ -297,31 +299,6 @@ _INSIDE: Mapping[str, Callable[..., tuple[list[Any], Log]]] = {
     "cond": _Observation.cond,
     "shard_map": _Observation.shard_map,
 }
-_CALLS = frozenset(
-    {"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call"}
-)
-
-
-def _kind(eqn: Any) -> str:
-    name = str(eqn.primitive.name)
-    return "call" if name in _CALLS else name
-
-
-def _called(eqn: Any) -> Any:
-    return next(eqn.params[name] for name in ("jaxpr", "call_jaxpr", "fun_jaxpr") if name in eqn.params)
-
-
-def manual_axes(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the axes that a `shard_map` makes manual, in the order of its mesh."""
-    return tuple(name for name in params["mesh"].axis_names if name in params["newly_manual_axes"])
-
-
-def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the number of constant operands and of carried operands of a scan."""
-    if "num_consts" in params:
-        return int(params["num_consts"]), int(params["num_carry"])
-    constants, carried, _ = params["ft_in"].unpack()
-    return len(constants), len(carried)
 
 
 def _collectives_in(jaxpr: Any, path: Path, context: _Context) -> Iterator[tuple[Path, Any, _Context]]:
@@ -338,9 +315,9 @@ def _collectives_in(jaxpr: Any, path: Path, context: _Context) -> Iterator[tuple
 
 def _ordered(eqn: Any) -> list[tuple[str, Any]]:
     """Returns the jaxprs of an equation in the order in which `_Observation` numbers them."""
-    kind = _kind(eqn)
+    kind = kind_of(eqn)
     if kind == "call":
-        return [("", open_jaxpr(_called(eqn)))]
+        return [("", open_jaxpr(called_jaxpr(eqn)))]
     if kind == "while":
         return [("", open_jaxpr(eqn.params[name])) for name in ("cond_jaxpr", "body_jaxpr")]
     return list(inner_jaxprs(eqn))
@@ -349,7 +326,7 @@ def _ordered(eqn: Any) -> list[tuple[str, Any]]:
 def _inner_context(eqn: Any, context: _Context) -> _Context:
     """Returns the context of the equations inside one of its jaxprs."""
     params = eqn.params
-    match _kind(eqn):
+    match kind_of(eqn):
         case "call" | "cond":
             return context
         case "scan":
@@ -363,10 +340,10 @@ def _inner_context(eqn: Any, context: _Context) -> _Context:
             return dataclasses.replace(context, reason=context.reason or f"it is inside a {kind}")
 
 
-def _with_capacity(eqn: Any, context: _Context, limits: ObserveLimits, share: int) -> Logged:
-    """Describes the log of a collective, given its share of bytes on all devices."""
+def _with_capacity(eqn: Any, context: _Context, limits: ObserveLimits, share: int, replicas: int) -> Logged:
+    """Describes the log of a collective, given its share of bytes on all devices of all replicas."""
     manual = tuple((name, int(mesh.shape[name])) for mesh, axes in context.levels for name in axes)
-    devices = limits.replicas * math.prod(size for _, size in manual)
+    devices = replicas * math.prod(size for _, size in manual)
     operands = tuple(map(_aval, _operands(eqn, [v.aval for v in eqn.invars])))
     result = _aval(eqn.outvars[0].aval)
     execution_bytes = devices * sum(
@@ -412,12 +389,3 @@ def _plain(value: Any) -> Any:
 
 def _size(mesh: Any, axes: Sequence[str]) -> int:
     return math.prod(int(mesh.shape[name]) for name in axes)
-
-
-def _bind(eqn: Any, inputs: Sequence[Any]) -> list[Any]:
-    context = source_info_util.user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack)
-    with context:
-        if (on_cpu := ON_CPU.get(str(eqn.primitive.name))) is not None:
-            return [on_cpu(*inputs, **eqn.params)]
-        results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
-    return list(results) if eqn.primitive.multiple_results else [results]

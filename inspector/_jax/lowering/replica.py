@@ -32,9 +32,9 @@ from jaxlib.mlir.dialects import stablehlo
 
 from inspector._jax.lowering import jaxprs
 from inspector._jax.lowering.callbacks import HostCallbacks, host_callbacks
-from inspector._jax.lowering.observing import Logged, ObserveLimits, observed_jaxpr
 from inspector._jax.lowering.pallas import kernel_equations
 from inspector._jax.lowering.pallas_overrides import Choose, changed_jaxpr
+from inspector._jax.lowering.reevaluation import Description, Reevaluation, Width, context, reevaluated_jaxpr
 from inspector._jax.lowering.rematerialize import rematerialized
 from inspector._jax.lowering.stages import ArgumentFacts, ResultFacts, dtype_name
 from inspector._jax.lowering.traced import JaxprFacts, jaxpr_facts
@@ -55,7 +55,7 @@ class ReplicaLowering:
       arguments, results: array leaves, in flattening order.
       out_shape: a pytree of ShapeDtypeStructs.
       callbacks: host callbacks of the program, or None.
-      logged: description of the log, if there is one.
+      logged: description of the further results of another evaluation; () without one.
     """
 
     contents: module_contents.Contents
@@ -64,7 +64,7 @@ class ReplicaLowering:
     results: tuple[ResultFacts, ...]
     out_shape: UserValue
     callbacks: HostCallbacks | None
-    logged: tuple[Logged, ...] = ()
+    logged: Description = ()
 
 
 def lower_with_replicas(
@@ -77,7 +77,7 @@ def lower_with_replicas(
     *,
     choose: Choose,
     scopes: Sequence[str] = (),
-    limits: ObserveLimits | None = None,
+    reevaluation: Reevaluation | None = None,
     max_steps: int,
     tuple_args: bool = False,
     return_tuple: bool = False,
@@ -93,7 +93,7 @@ def lower_with_replicas(
       name: the module's name.
       choose: chooses the parameters of the Pallas kernels.
       scopes: scopes that are recomputed for the backward pass, as in `rematerialized`.
-      limits: limits of a log of collectives' operands and results, returned after the function's own results; None for no log.
+      reevaluation: evaluates the traced function again and changes it; None to lower it as it is.
       max_steps: as for `jaxpr_facts`.
       tuple_args: as for `module_contents.forms`.
       return_tuple: likewise.
@@ -113,19 +113,14 @@ def lower_with_replicas(
     closed = changed_jaxpr(closed, choose)
     if scopes:
         closed = rematerialized(closed, scopes, environment)
-    logged: tuple[Logged, ...] = ()
-    if limits is not None:
-        closed, logged = observed_jaxpr(closed, environment, limits)
-        out_shape = list(closed.out_avals)
-    traced = closed
-    if environment:
-        closed = _without_axis_effects(closed, {axis for axis, _ in environment})
-    context, parameters = _replica_context(environment)
-    result = mlir.lower_jaxpr_to_module(
-        name, closed, **_lowering_arguments(closed, context, parameters, donated, platform)
-    )
-    with result.module.context, ir.Location.unknown():
-        result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
+    logged: Description = ()
+    with context(reevaluation):
+        if reevaluation is not None:
+            closed, logged = reevaluated_jaxpr(closed, environment, reevaluation)
+            donated = (False,) * len(donated) if isinstance(reevaluation, Width) else donated
+            out_shape = list(closed.out_avals)
+        traced = closed
+        result = _lowered_module(name, closed, environment, donated, platform)
     struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
     return ReplicaLowering(
         module_contents.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
@@ -139,6 +134,18 @@ def lower_with_replicas(
         host_callbacks(getattr(result, "host_callbacks", None), result.keepalive),
         logged,
     )
+
+
+def _lowered_module(name: str, closed: Any, environment: AxisEnv, donated: Sequence[bool], platform: str) -> Any:
+    if environment:
+        closed = _without_axis_effects(closed, {axis for axis, _ in environment})
+    axes, parameters = _replica_context(environment)
+    result: Any = mlir.lower_jaxpr_to_module(
+        name, closed, **_lowering_arguments(closed, axes, parameters, donated, platform)
+    )
+    with result.module.context, ir.Location.unknown():
+        result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
+    return result
 
 
 def _argument(number: int, leaf: Any, donated: bool) -> ArgumentFacts:

@@ -17,7 +17,7 @@ ENVIRONMENT = [("i", 2)]
 
 def logged_of(fun: Any, *args: Any, executions: int = 16) -> Any:
     closed = jax.make_jaxpr(fun, axis_env=ENVIRONMENT)(*args)
-    return observed_jaxpr(closed, ENVIRONMENT, ObserveLimits(executions, 1 << 20, 2))
+    return observed_jaxpr(closed, ENVIRONMENT, ObserveLimits(executions, 1 << 20))
 
 
 def test_a_log_has_room_for_all_iterations_of_a_loop() -> None:
