@@ -25,7 +25,7 @@ from inspector.execution.output_error import OutputError, Tolerance, output_erro
 from inspector.execution.run import start
 from inspector.hlo.source import Frame, own_line
 from inspector.stages.accuracy_result import Accuracy, NotWidened, OutputAccuracy, VariantAccuracy
-from inspector.stages.departure import Departure, departure
+from inspector.stages.departure import Departure, departure, difference_under_options
 from inspector.stages.lowered import Lowered, check_lowered, compile_request, required_relowering
 from inspector.stages.variant_forms import OptionsLike, variants_of
 
@@ -255,17 +255,26 @@ class Measuring:
             return Unavailable(f"its line is not known: {str(error).partition(chr(10))[0]}")
 
     def _located(self, request: CompileRequest, epsilon: float) -> Departure | Unavailable:
+        log, numbers = self._equations(request)
+        found = departure(log, numbers, epsilon)
+        baseline = self._requests[BASELINE]
+        is_other = request.options != baseline.options and request.target == baseline.target
+        if isinstance(found, Departure) or not is_other:
+            return found
+        under = difference_under_options(log, numbers, self._equations(baseline)[1])
+        return under if isinstance(under, Departure) else found
+
+    def _equations(self, request: CompileRequest) -> tuple[EquationLog, np.ndarray]:
+        """Returns the equations, and their statistics under the options of a request."""
+        from inspector._jax.lowering.equation_errors import worst_of_replicas
         from inspector._jax.lowering.reevaluation import Width
 
         measured, described = required_relowering(self._lowered).evaluate(request.program.platform, Width.BOTH)
-        log = cast("EquationLog", described)
         inner = CompileRequest(measured.program, request.options, request.target)
         run = self._run(self._submitted(inner, self._engine).result(), inner, self._engine)
         (numbers,) = run.arrays
-        replicas = numbers if numbers.ndim > 1 else numbers[None]
-        found = [departure(log, each, epsilon) for each in replicas]
-        known = [each for each in found if isinstance(each, Departure)]
-        return max(known, key=lambda each: (each.after, -each.execution)) if known else found[0]
+        log = cast("EquationLog", described)
+        return log, worst_of_replicas(log, numbers) if numbers.ndim > 1 else numbers
 
 
 class _Stoppable(Protocol):

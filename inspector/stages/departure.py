@@ -13,12 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from inspector._jax.lowering.equation_errors import COUNT, FIRST, OPERANDS, PEAK, PEAK_AT, EquationLog
+from inspector._jax.lowering.equation_errors import COUNT, FIRST, OPERANDS, PEAK, PEAK_AT, SUM, EquationLog
 from inspector.errors import Unavailable
 from inspector.hlo.source import Frame, own_frame, own_line
 from inspector.support.units import format_array
 
-Cause = Literal["not finite", "error", "accumulation", "choice"]
+Cause = Literal["not finite", "error", "accumulation", "choice", "options"]
 
 _FAR = 8.0  # times the error of the operands, or of a rounding
 
@@ -30,14 +30,15 @@ class Departure:
     Attributes:
       cause: "not finite" for the first value that is NaN or infinite in only one of the evaluations; "error" if its error is much
         larger than that of its operands; "accumulation" if its error grows with each execution of a loop; "choice" for an
-        integer or a boolean that differs, such as the index of a maximum.
+        integer or a boolean that differs, such as the index of a maximum; "options" if the variant's options change the number of
+        its NaN and infinite values, or a boolean or an integer, which the baseline's options do not.
       primitive: JAX's primitive, such as `sub`.
       shape: type and shape of its result, such as `float32[8]`.
       frames: its source frames, innermost first; () if unknown.
       before: the largest relative error of its operands.
-      after: the largest relative error of its result; infinite for "not finite".
+      after: the largest relative error of its result; infinite for "not finite" and "options".
       digits: decimal digits that it loses: the error of its result over that of its operands, or over the rounding error of the
-        program's results if that is larger; infinite for "not finite".
+        program's results if that is larger; infinite for "not finite" and "options".
       execution: the execution with this error, from 0; more than 0 only in a loop.
       executions: how often it ran.
     """
@@ -65,6 +66,8 @@ class Departure:
         match self.cause:
             case "not finite":
                 return f"{place} is the first value that is NaN or infinite in only one evaluation{where}"
+            case "options":
+                return f"{place} gives another value under these options"
             case "choice":
                 return f"{place} gives another value{where}"
             case "accumulation":
@@ -88,6 +91,24 @@ def departure(log: EquationLog, numbers: np.ndarray, epsilon: float) -> Departur
     return _Search(log, numbers, epsilon).departure()
 
 
+def difference_under_options(log: EquationLog, numbers: np.ndarray, baseline: np.ndarray) -> Departure | Unavailable:
+    """Returns the first equation whose values differ from those of the same program with other options.
+
+    For options that change both evaluations alike, such as fast math that removes a test for NaN. Compares the numbers of NaN and
+    infinite elements, and the sums of integers and booleans.
+
+    Args:
+      log: the equations.
+      numbers: the statistics of all equations.
+      baseline: the statistics with the other options.
+    """
+    search = _Search(log, numbers, 0.0)
+    for number, node in enumerate(log.nodes):
+        if node.slot >= 0 and numbers[node.slot + SUM] != baseline[node.slot + SUM]:
+            return search.made(number, "options")
+    return _NOTHING
+
+
 class _Search:
     """The search in one program."""
 
@@ -98,7 +119,7 @@ class _Search:
     def departure(self) -> Departure | Unavailable:
         for result in self._results:
             if self._is_odd(result):
-                return self._made(self._first_odd(result), "not finite")
+                return self.made(self._first_odd(result), "not finite")
         if not self._results:
             return _NOTHING
         worst = max(self._results, key=self._error)
@@ -111,14 +132,15 @@ class _Search:
         if self._growth(culprit) >= _FAR:
             node = self._nodes[culprit]
             is_number = "float" in node.dtype or "complex" in node.dtype
-            return self._made(culprit, "error" if is_number else "choice")
+            return self.made(culprit, "error" if is_number else "choice")
         if is_loop:
-            return self._made(path[-1], "accumulation")
+            return self.made(path[-1], "accumulation")
         return Unavailable(f"the error grows gradually over {len(path)} equations, without a single cause")
 
-    def _made(self, number: int, cause: Cause) -> Departure:
+    def made(self, number: int, cause: Cause) -> Departure:
+        """Returns the departure at an equation."""
         node, record = self._nodes[number], self._record(number)
-        is_odd = cause == "not finite"
+        is_odd = cause in ("not finite", "options")
         return Departure(
             cause=cause,
             primitive=node.primitive,
@@ -127,7 +149,7 @@ class _Search:
             before=max(self._operand_errors(number), default=0.0),
             after=math.inf if is_odd else float(record[PEAK]),
             digits=math.inf if is_odd else max(0.0, math.log10(self._growth(number))),
-            execution=int(record[FIRST if is_odd else PEAK_AT]),
+            execution=max(0, int(record[FIRST if is_odd else PEAK_AT])),
             executions=int(record[COUNT]),
         )
 

@@ -16,20 +16,30 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.sharding import PartitionSpec
 
 from inspector._jax.lowering.equations import AxisEnv, bind, called_jaxpr, kind_of, manual_axes, scan_counts
 from inspector._jax.lowering.jaxprs import frames_of, open_jaxpr
 from inspector._jax.lowering.stages import Traced, dtype_name
-from inspector._jax.lowering.widening import Frames, Widened, call_without_donations, is_float, literal, widened
+from inspector._jax.lowering.widening import (
+    Frames,
+    Widened,
+    call_without_donations,
+    is_finite,
+    is_float,
+    literal,
+    widened,
+)
 from inspector.errors import LoweringError
 
 _MOST_EQUATIONS = 3000  # each adds about a dozen operations to the program
 
-COUNT, FIRST, PEAK, PEAK_AT, OPERANDS = range(5)
+COUNT, FIRST, PEAK, PEAK_AT, SUM, OPERANDS = range(6)
 """Positions in the statistics of an equation: number of executions; the first execution (from 0) with a finite value that should
-not be finite, or the reverse, -1 for none; the largest error of any execution; the execution that has it. From `OPERANDS` on, for
-each operand: 1 if it had such values in that first execution; then for each operand: its error in the execution with the largest."""
+not be finite, or the reverse, -1 for none; the largest error of any execution; the execution that has it; the number of NaN and
+infinite elements, or for integers and booleans the sum of all elements, of all executions as the program computes them. From
+`OPERANDS` on, for each operand: 1 if it had such values in that first execution; then for each operand: its error in the execution with the largest."""
 
 Pair: TypeAlias = tuple[Any, Any]
 Path: TypeAlias = tuple[int, ...]
@@ -224,7 +234,10 @@ class _Measured:
                 known |= zip(eqn.outvars, results, strict=True)
                 if here in log:
                     log[here] = _with_entry(
-                        log[here], [error_of(v) for v in eqn.invars], [error_of(v) for v in eqn.outvars]
+                        log[here],
+                        [error_of(v) for v in eqn.invars],
+                        [error_of(v) for v in eqn.outvars],
+                        sum(_summary(own) for own, _ in results),
                     )
         return list(map(read, jaxpr.outvars)), log
 
@@ -334,13 +347,14 @@ def _only_moves(eqn: Any) -> bool:
     return str(eqn.primitive.name) in _MOVES and len(eqn.invars) == 1
 
 
-def _with_entry(entry: Any, operands: Sequence[Pair], results: Sequence[Pair]) -> Any:
+def _with_entry(entry: Any, operands: Sequence[Pair], results: Sequence[Pair], summary: Any) -> Any:
     """Returns the statistics of an equation after one more execution.
 
     Args:
       entry: the statistics before it.
       operands: (error, whether finite numbers disagree) of each operand.
       results: likewise, of each result.
+      summary: the sum of `SUM` in this execution.
     """
     count = entry[COUNT]
     error = jnp.stack([each[0] for each in results]).max()
@@ -355,6 +369,7 @@ def _with_entry(entry: Any, operands: Sequence[Pair], results: Sequence[Pair]) -
         entry[COUNT : COUNT + 1] + 1,
         chosen(is_first, [count], entry[FIRST : FIRST + 1]),
         chosen(is_peak, [error, count], entry[PEAK : PEAK_AT + 1]),
+        entry[SUM : SUM + 1] + summary,
     ]
     if operands:
         parts.append(chosen(is_first, [each[1] for each in operands], entry[OPERANDS:end]))
@@ -362,26 +377,45 @@ def _with_entry(entry: Any, operands: Sequence[Pair], results: Sequence[Pair]) -
     return jnp.concatenate(parts)
 
 
-def _worst(rows: Any) -> Any:
-    """Returns the statistics of the devices that have the first unexpected values and the largest error, from a row per device."""
-    count = (rows.shape[1] - OPERANDS) // 2
-    first = jnp.where(rows[:, FIRST] < 0, jnp.inf, rows[:, FIRST])
+def _worst(rows: Any, numpy: Any = jnp) -> Any:
+    """Returns the statistics of the devices that have the first unexpected values and the largest error.
+
+    Args:
+      rows: a row of statistics of one equation per device.
+      numpy: the module that computes.
+    """
+    end = OPERANDS + (rows.shape[1] - OPERANDS) // 2
+    first = numpy.where(rows[:, FIRST] < 0, numpy.inf, rows[:, FIRST])
     is_first, is_peak = first == first.min(), rows[:, PEAK] == rows[:, PEAK].max()
 
-    def least(selected: Any, columns: Any) -> Any:
-        return jnp.where(selected[:, None], columns, jnp.inf).min(axis=0)
+    def most(selected: Any, begin: int, end: int | None) -> Any:
+        return numpy.where(selected[:, None], rows[:, begin:end], 0.0).max(axis=0)
 
-    earliest = jnp.where(jnp.isinf(first.min()), -1.0, first.min())
-    return jnp.concatenate(
-        [
-            rows[:, COUNT : COUNT + 1].max(axis=0),
-            earliest[None],
-            rows[:, PEAK : PEAK + 1].max(axis=0),
-            least(is_peak, rows[:, PEAK_AT : PEAK_AT + 1]),
-            least(is_first, rows[:, OPERANDS : OPERANDS + count]),
-            least(is_peak, rows[:, OPERANDS + count :]),
-        ]
-    )
+    parts = [
+        rows[:, COUNT : COUNT + 1].max(axis=0),
+        numpy.where(numpy.isinf(first.min()), -1.0, first.min())[None],
+        rows[:, PEAK : PEAK + 1].max(axis=0),
+        most(is_peak, PEAK_AT, PEAK_AT + 1),
+        rows[:, SUM : SUM + 1].sum(axis=0),
+        most(is_first, OPERANDS, end),
+        most(is_peak, end, None),
+    ]
+    return numpy.concatenate(parts)
+
+
+def worst_of_replicas(log: EquationLog, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns the statistics of the replicas that have the first unexpected values and the largest errors.
+
+    Args:
+      log: the format of the statistics.
+      numbers: a row of statistics per replica.
+    """
+    worst: npt.NDArray[np.float64] = numbers[0].copy()
+    for node in log.nodes:
+        if node.slot >= 0:
+            part = slice(node.slot, node.slot + OPERANDS + 2 * len(node.operands))
+            worst[part] = _worst(numbers[:, part], np)
+    return worst
 
 
 _NONE: Pair = (np.float64(0), np.float64(0))
@@ -396,8 +430,8 @@ def _error(own: Any, wide: Any) -> Pair:
         return _NONE
     if not is_float(own.dtype):
         return jnp.any(own != wide).astype(jnp.float64), _NONE[1]
-    is_known = _is_finite(own) & _is_finite(wide)
-    disagree = jnp.any(_is_finite(own) != _is_finite(wide)).astype(jnp.float64)
+    is_known = is_finite(own) & is_finite(wide)
+    disagree = jnp.any(is_finite(own) != is_finite(wide)).astype(jnp.float64)
     sizes = jnp.where(is_known, jnp.abs(wide), 0.0)
     most = jnp.maximum(sizes.max(), _smallest(own.dtype))
     scale = most * jnp.sqrt(jnp.sum((sizes / most) ** 2) / jnp.maximum(1, is_known.sum()))
@@ -405,16 +439,12 @@ def _error(own: Any, wide: Any) -> Pair:
     return jnp.max(apart / jnp.maximum(jnp.maximum(sizes, scale), _smallest(own.dtype))), disagree
 
 
+def _summary(own: Any) -> Any:
+    if not hasattr(own, "dtype") or jnp.issubdtype(own.dtype, jax.dtypes.extended):
+        return 0.0
+    counted = ~is_finite(own) if is_float(own.dtype) else own
+    return jnp.sum(counted, dtype=jnp.float64)
+
+
 def _smallest(dtype: Any) -> float:
     return max(float(jnp.finfo(dtype).tiny), float(np.finfo(np.float32).tiny))  # type: ignore[no-untyped-call]
-
-
-def _is_finite(values: Any) -> Any:
-    if jnp.issubdtype(values.dtype, jnp.complexfloating):
-        return _is_finite(jnp.real(values)) & _is_finite(jnp.imag(values))
-    if values.dtype.itemsize == 1:
-        values = values.astype(jnp.float32)
-    about: Any = jnp.finfo(values.dtype)  # type: ignore[no-untyped-call]
-    unsigned = np.dtype(f"uint{about.bits}")
-    exponent = np.asarray(((1 << about.nexp) - 1) << about.nmant, unsigned)
-    return (jax.lax.bitcast_convert_type(values, unsigned) & exponent) != exponent

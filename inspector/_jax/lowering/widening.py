@@ -112,6 +112,10 @@ class Widened:
             return []
         if not any(map(is_widened, (v.aval for v in (*eqn.invars, *eqn.outvars)))):
             return bind(eqn, inputs)
+        if name == "is_finite":
+            return [is_finite(inputs[0])]
+        if _tests_for_nan(eqn):
+            return [_is_nan(inputs[0])]
         if name == "reduce_precision":
             return list(inputs)
         if name in _OF_BITS:
@@ -267,6 +271,36 @@ def literal(atom: Any) -> Any:
 def narrowed(value: Any, aval: Any) -> Any:
     """Returns a value with the type that it has in the program."""
     return jax.lax.convert_element_type(value, aval.dtype) if is_widened(aval) else value
+
+
+def is_finite(values: Any) -> Any:
+    """Reports which elements are finite, from their bits: fast-math flags remove other tests."""
+    if jnp.issubdtype(values.dtype, jnp.complexfloating):
+        return is_finite(jnp.real(values)) & is_finite(jnp.imag(values))
+    bits, exponent, _ = _parts(values)
+    return (bits & exponent) != exponent
+
+
+def _is_nan(values: Any) -> Any:
+    bits, exponent, fraction = _parts(values)
+    return ((bits & exponent) == exponent) & ((bits & fraction) != 0)
+
+
+def _parts(values: Any) -> tuple[Any, Any, Any]:
+    """Returns the bits of floating-point numbers, and the masks of exponent and fraction."""
+    if values.dtype.itemsize == 1:
+        values = values.astype(jnp.float32)
+    about: Any = jnp.finfo(values.dtype)  # type: ignore[no-untyped-call]
+    unsigned = np.dtype(f"uint{about.bits}")
+    masks = ((1 << about.nexp) - 1) << about.nmant, (1 << about.nmant) - 1
+    exponent, fraction = (np.asarray(mask, unsigned) for mask in masks)
+    return jax.lax.bitcast_convert_type(values, unsigned), exponent, fraction
+
+
+def _tests_for_nan(eqn: Any) -> bool:
+    """Reports whether an equation is `x != x`, which is `jnp.isnan`."""
+    left = eqn.invars[0]
+    return eqn.primitive.name == "ne" and left is eqn.invars[1] and jnp.issubdtype(left.aval.dtype, jnp.floating)
 
 
 def _at_own_width(eqn: Any, inputs: Sequence[Any]) -> list[Any]:
