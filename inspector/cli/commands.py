@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from inspector.cli.accuracy import accuracy
 from inspector.cli.cache import cache
 from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
@@ -126,6 +127,7 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, memory, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache, mcp,
+    explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, targets,
+    options, doctor, cache, mcp,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -24,6 +24,7 @@ _NARROWEST = 0.25  # floating-point types of at most 8 bits
 _MARGIN = 2.0  # errors of equally accurate programs differ by less
 _NOISE_ULPS = 2.0  # an error below it, relative to the scale, is rounding of the result itself
 _NOT_FLOATS = Unavailable("only floating-point numbers have units in the last place")
+_NO_ERROR = Unavailable("the baseline has no error")
 _NOT_FINITE = Unavailable("no element is finite in both")
 
 
@@ -96,13 +97,13 @@ class OutputError:
         return _epsilon(self.dtype)
 
     def ratio(self, baseline: OutputError) -> float | Unavailable:
-        """Returns this error divided by the baseline's: 1 if both are 0, infinite if only the baseline's is 0."""
+        """Returns this error divided by the baseline's: 1 if both are 0, Unavailable if only the baseline's is 0."""
         if isinstance(self.rms_error, Unavailable):
             return self.rms_error
         if isinstance(baseline.rms_error, Unavailable):
             return baseline.rms_error
         if not baseline.rms_error:
-            return math.inf if self.rms_error else 1.0
+            return _NO_ERROR if self.rms_error else 1.0
         return self.rms_error / baseline.rms_error
 
     def verdict(self, baseline: OutputError) -> Verdict:
@@ -194,4 +195,4 @@ def _epsilon(name: str) -> float:
 
 
 def _smallest(dtype: str) -> float:
-    return float(_finfo(dtype).tiny) if _is_float(dtype) else 0.0
+    return float(_finfo(dtype).tiny) if _is_float(dtype) else 1.0

@@ -19,6 +19,7 @@ from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import ExpectationError, ParameterError
 from inspector.expectations import (
+    accuracy_checks,
     baseline_checks,
     collective_checks,
     content_checks,
@@ -103,7 +104,7 @@ def expect(
             return retraces(fun, (args, named), (more, others), static_argnums, static_argnames)
 
     # Recording buffers adds little time, and shows the live values at the peak.
-    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again, (args, named))
+    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again, (args, named), lowered)
 
 
 class Expectation:
@@ -122,6 +123,7 @@ class Expectation:
         keeping: Keeping | None = None,
         again: Callable[..., Sequence[Any]] | None = None,
         arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {}),
+        lowered: Lowered | None = None,
     ) -> None:
         """Called by `expect`."""
         self.compiled = compiled
@@ -129,6 +131,7 @@ class Expectation:
         self._keeping = keeping or Keeping()
         self._again = again
         self._arguments = arguments
+        self._lowered = lowered
         self._is_gathering = False
         self._wanted: list[collective_checks.Wanted] = []
 
@@ -260,6 +263,33 @@ class Expectation:
         args, kwargs = self._arguments
         profile = self.compiled.profile(*args, repeat=runs, **kwargs)
         return self._add(time_checks.check(profile, bound, kernel))
+
+    # ------------------------------------------------------------------ accuracy
+
+    def accuracy(self, *, rtol: float | None = None, atol: float | None = None) -> Self:
+        """Checks the results against a reference in which every floating-point value has 64 bits (docs/accuracy.md).
+
+        Runs the program with its options, and the reference in another process, on the arguments of `expect`. A failure shows the
+        line whose value departs from the reference.
+
+        Args:
+          rtol: the relative tolerance of NumPy's `allclose`; None for the default of each output's type.
+          atol: the absolute tolerance; None for `rtol` times the root mean square of the output.
+
+        Raises:
+          ParameterError: `expect` was called without the function, or an invalid tolerance.
+          ExecutionError: a failure at run time.
+        """
+        __tracebackhide__ = True
+        if self._lowered is None:
+            raise ParameterError("accuracy needs the function with its arguments: expect(step, *args).accuracy().")
+        from inspector.stages.accuracy import begin_accuracy
+
+        compiled, (args, kwargs) = self.compiled, self._arguments
+        measured = begin_accuracy(
+            self._lowered, args, kwargs, target=compiled.target, options=compiled.options, rtol=rtol, atol=atol
+        ).result()
+        return self._add(accuracy_checks.check(measured, rtol, atol))
 
     # ------------------------------------------------------------------ contents
 

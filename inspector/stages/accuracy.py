@@ -19,7 +19,15 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.errors import CancelledError, ExecutionError, InspectorError, ParameterError, Unavailable, needs_jax
+from inspector.errors import (
+    CancelledError,
+    ExecutionError,
+    InspectorError,
+    ParameterError,
+    Unavailable,
+    check_bool,
+    needs_jax,
+)
 from inspector.execution.inputs import Input, given_inputs, made_inputs
 from inspector.execution.output_error import OutputError, Tolerance, output_error
 from inspector.execution.run import start
@@ -61,7 +69,7 @@ def accuracy(
 
     The reference is the same function with every float widened to float64 and every complex number to complex128, also inside
     loops, branches and `shard_map`, and with casts to narrower types left out. Integers, booleans and random bits are the same.
-    It runs on virtual CPU devices in another process. Operations without a wider form, such as Pallas kernels and custom
+    It runs on virtual CPU devices in another process, unless the function calls back into this one. Operations without a wider form, such as Pallas kernels and custom
     calls, are computed at their own width and listed in the result.
 
     Args:
@@ -86,25 +94,25 @@ def accuracy(
     Raises:
       ParameterError: the function is not available, an invalid tolerance, or more than 256 devices.
       OptionError, TargetError: an invalid option or target.
-      ExecutionError: arguments that the program does not accept, or it calls back into this process.
+      ExecutionError: arguments that the program does not accept; or it calls back into this process, which uses an accelerator.
     """
     return begin_accuracy(
-        lowered, *args, variants=variants, target=target, options=options, rtol=rtol, atol=atol, locate=locate,
-        engine=engine, **kwargs,
-    ).result()  # fmt: skip
+        lowered, args, kwargs, variants, target, options, rtol=rtol, atol=atol, locate=locate, engine=engine
+    ).result()
 
 
 def begin_accuracy(
     lowered: Lowered,
-    *args: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
     variants: Iterable[OptionsLike | Target] | OptionsLike | Target = (),
     target: str | Target = "attached",
     options: OptionsLike = None,
+    *,
     rtol: float | None = None,
     atol: float | None = None,
     locate: bool = True,
     engine: EngineLike | None = None,
-    **kwargs: Any,
 ) -> Measuring:
     """Starts `accuracy` and returns the measurement: `result()` waits for it, `cancel()` from another thread stops it."""
     check_lowered(lowered)
@@ -114,7 +122,7 @@ def begin_accuracy(
         request = compile_request(lowered, its_options, target if its_target is None else its_target)
         name = " ".join(filter(None, ("" if its_options is None else str(request.options), str(its_target or ""))))
         requests.setdefault(name or "defaults", request)
-    return Measuring(lowered, requests, (args, kwargs), tolerance, engine, locate=locate)
+    return Measuring(lowered, requests, (args, kwargs or {}), tolerance, engine, locate=check_bool("locate", locate))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -303,13 +311,17 @@ def _cpu_target(program: Program) -> Target:
 
     Raises:
       ParameterError: too many devices.
-      ExecutionError: the program calls back into this process.
+      ExecutionError: the program calls back into this process, which uses an accelerator.
     """
-    if program.host_callbacks:
-        raise ExecutionError(
-            f"{program.name} calls back into this process (io_callback, pure_callback), which the reference in another"
-            " process cannot do. Remove the callbacks."
-        )
+    if program.host_callbacks:  # only this process has the functions
+        from inspector._jax.compiling.attached_devices import attached_platform
+
+        if attached_platform() != "cpu":
+            raise ExecutionError(
+                f"{program.name} calls back into this process (io_callback, pure_callback), so its reference must run here, but"
+                f" this process uses a {attached_platform()}. Remove the callbacks, or start Python with JAX_PLATFORMS=cpu."
+            )
+        return Target.parse("attached")
     if program.device_count > _MOST_DEVICES:
         raise ParameterError(
             f"{program.name} needs {program.device_count:,} devices, but the reference runs on at most {_MOST_DEVICES} virtual"

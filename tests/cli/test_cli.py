@@ -54,6 +54,12 @@ def summed(x):
 def update(w, x):
     return w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
 
+def variance(x):
+    return jnp.mean(x * x) - jnp.mean(x) ** 2
+
+def shifted():
+    return (1000 + jnp.linspace(0, 1, 64, dtype=f32),)
+
 class Model:
     @staticmethod
     def apply(x):
@@ -146,6 +152,24 @@ def test_findings_with_proofs_and_a_limit(run: Run) -> None:
     assert "Unknown kind 'undonatd'" in run(*call, "--kind", "undonatd", status=2).stderr
     assert "such as '1 MiB'" in run(*call, "--above", "much", status=2).stderr
     assert "none with a gain above 1 %" in run("expect", *call[1:], "--no-findings", status=1).stdout
+
+
+def test_accuracy_of_variants(run: Run) -> None:
+    call = ("accuracy", "step.py:variance", "--args-from", "shifted", "-t", "cpu")
+    text = run(*call, "-X", "xla_cpu_enable_fast_math=true").stdout
+    heading, baseline, variant, *lines = text.splitlines()
+    assert heading.split("  ")[0] == "Variant"
+    assert re.match(r"baseline +result +float32 +wrong ", baseline)
+    assert re.match(r"--xla_cpu_enable_fast_math=true +result +float32 +wrong ", variant)
+    assert re.match(r"baseline: step.py:\d+ sub loses \d digits by cancellation", lines[0])
+    found = json.loads(run(*call, "--json", "--exit-code", status=1).stdout)
+    (row,) = found["rows"]
+    assert (found["program"], row["verdict"], row["outside"]) == ("jit_variance", "wrong", 1)
+    assert row["source_file"].endswith("step.py")
+    run(*call, "--rtol", "1e3", "--exit-code")
+    assert "departure" not in run(*call, "--no-locate").stdout
+    assert "rtol is -1.0" in run(*call, "--rtol", "-1", status=2).stderr
+    assert "no flag named" in run(*call, "-X", "xla_no_such=1", status=2).stderr
 
 
 def test_files_with_programs(run: Run, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from inspector._jax.lowering.equations import AxisEnv, bind, called_jaxpr, kind_
 from inspector._jax.lowering.jaxprs import frames_of, open_jaxpr
 from inspector._jax.lowering.stages import Traced, dtype_name
 from inspector._jax.lowering.widening import (
+    CALLBACKS,
     Frames,
     Widened,
     call_without_donations,
@@ -242,6 +243,8 @@ class _Measured:
         return list(map(read, jaxpr.outvars)), log
 
     def _leaf(self, eqn: Any, inputs: Sequence[Pair]) -> list[Pair]:
+        if eqn.primitive.name in CALLBACKS:  # called once
+            return [(each, widened(each)) for each in bind(eqn, [pair[0] for pair in inputs])]
         wide = self._widened.equation(eqn, [pair[1] for pair in inputs], ())
         if not eqn.outvars:
             return []

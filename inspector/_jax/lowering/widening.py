@@ -226,12 +226,15 @@ _TYPES = frozenset({"new_dtype", "dtype", "preferred_element_type", "out_dtype",
 _LEFT_OUT = frozenset({"debug_callback", "debug_print"})
 """Primitives that print and compute nothing."""
 
+CALLBACKS = frozenset({"pure_callback", "io_callback"})
+"""Primitives that call a function of the user in this process."""
+
 _OF_BITS = frozenset({"bitcast_convert_type", "nextafter"})
 """Primitives whose meaning depends on the bits of their operands."""
 
 _OPAQUE = frozenset(
     {
-        "pallas_call", "ffi_call", "pure_callback", "io_callback", "call_exported", "xla_call_module",
+        *CALLBACKS, "pallas_call", "ffi_call", "call_exported", "xla_call_module",
         "custom_partitioning", "random_gamma", "rng_uniform", "tpu_custom_call", "scaled_matmul",
         "scaled_matmul_wrapper", "dot_product_attention_fwd_wrapper", "dot_product_attention_bwd_wrapper",
     }
@@ -299,8 +302,10 @@ def _parts(values: Any) -> tuple[Any, Any, Any]:
 
 def _tests_for_nan(eqn: Any) -> bool:
     """Reports whether an equation is `x != x`, which is `jnp.isnan`."""
-    left = eqn.invars[0]
-    return eqn.primitive.name == "ne" and left is eqn.invars[1] and jnp.issubdtype(left.aval.dtype, jnp.floating)
+    if eqn.primitive.name != "ne":
+        return False
+    left, right = eqn.invars
+    return left is right and bool(jnp.issubdtype(left.aval.dtype, jnp.floating))
 
 
 def _at_own_width(eqn: Any, inputs: Sequence[Any]) -> list[Any]:
