@@ -1281,6 +1281,31 @@ export interface RunComparison {
   rows: OutputDifference[];
 }
 
+export interface AccuracyRequest {
+  type: "measure_accuracy";
+}
+
+export interface AccuracyResult {
+  verdict: string;
+  words: string;
+  departure: string;
+  file: string;
+  line: number;
+  titles: string[];
+  rows: string[][];
+  notes: string[];
+}
+
+export interface AccuracyMessage {
+  type: "accuracy";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  result: AccuracyResult | null;
+}
+
 export interface ProfileRequest {
   type: "profile";
   id: number;
@@ -1391,9 +1416,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1425,7 +1450,7 @@ export const PANES: readonly Line[] = [
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },
-  { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "profiling", "variant", "notebook_kernel"] },
+  { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "profiling", "accuracy", "variant", "notebook_kernel"] },
   { name: "profile", title: "Profile", place: "dock", topics: ["profile_table", "profiling", "run", "variant", "notebook_kernel"] },
   { name: "retraces", title: "Retraces", place: "dock", topics: ["retraces", "document", "notebook_kernel"] },
 ];

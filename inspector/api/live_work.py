@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from inspector.execution.run import Run
     from inspector.hlo.pallas import ParamField
     from inspector.lowering.axis_env import AxisEnv
+    from inspector.stages.accuracy import AccuracyMeasurement
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
     from inspector.stages.observing import Observing
@@ -148,6 +149,17 @@ class LiveWork(Work):
         if is_numbered and replicas > 1:
             args, kwargs = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (args, kwargs))
         return begin_observing(lowered, *args, **kwargs)
+
+    def accuracy(self, lowered: Lowered, variants: Sequence[tuple[Options, Target]]) -> AccuracyMeasurement:
+        """Starts measuring the errors of variants against 64-bit values, on the inputs of the call."""
+        from inspector.execution.output_error import Tolerance
+        from inspector.lowering.what_if import fitted_arguments
+        from inspector.stages.accuracy import BASELINE, AccuracyMeasurement
+
+        call = fitted_arguments(self.fun, self.args, self.kwargs, lowered.program.arguments)
+        names = (BASELINE, *map(str, range(1, len(variants))))
+        requests = {name: self.request(lowered, *each) for name, each in zip(names, variants, strict=True)}
+        return AccuracyMeasurement(lowered, requests, call, Tolerance(), None, locate=True)
 
     def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:
         """Starts trying flags on a program, in addition to the given options."""

@@ -52,7 +52,7 @@ _NOT_NEEDED = Unavailable("the variant is correct, and at least as accurate as t
 _NOT_LOCATED = Unavailable("its line was not searched", "pass locate=True")
 
 
-@needs_jax("Measuring accuracy")
+@needs_jax("AccuracyMeasurement accuracy")
 def accuracy(
     lowered: Lowered,
     *args: Any,
@@ -113,7 +113,7 @@ def begin_accuracy(
     atol: float | None = None,
     locate: bool = True,
     engine: EngineLike | None = None,
-) -> Measuring:
+) -> AccuracyMeasurement:
     """Starts `accuracy` and returns the measurement: `result()` waits for it, `cancel()` from another thread stops it."""
     check_lowered(lowered)
     tolerance = Tolerance(rtol, atol)
@@ -122,7 +122,9 @@ def begin_accuracy(
         request = compile_request(lowered, its_options, target if its_target is None else its_target)
         name = " ".join(filter(None, ("" if its_options is None else str(request.options), str(its_target or ""))))
         requests.setdefault(name or "defaults", request)
-    return Measuring(lowered, requests, (args, kwargs or {}), tolerance, engine, locate=check_bool("locate", locate))
+    return AccuracyMeasurement(
+        lowered, requests, (args, kwargs or {}), tolerance, engine, locate=check_bool("locate", locate)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class _Outputs:
     device_kind: str
 
 
-class Measuring:
+class AccuracyMeasurement:
     """The compiles and runs of an accuracy measurement. Any thread may cancel it."""
 
     def __init__(

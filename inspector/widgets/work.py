@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inspector.execution.run import Run
     from inspector.hlo.pallas import ParamField
     from inspector.reports.portable import PortableModules
+    from inspector.stages.accuracy_result import Accuracy
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
     from inspector.stages.retraces import RetraceWatch
@@ -121,6 +122,18 @@ class Work(abc.ABC):
         """
         raise ParameterError(NO_FUNCTION)
 
+    def accuracy(self, lowered: Lowered, variants: Sequence[tuple[Options, Target]]) -> AccuracyJob:  # noqa: ARG002
+        """Starts measuring the errors of variants of a program against 64-bit values.
+
+        Args:
+          lowered: the program.
+          variants: options and target of each variant, the baseline first.
+
+        Raises:
+          ParameterError: the function is not in this process.
+        """
+        raise ParameterError(NO_FUNCTION)
+
     def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:  # noqa: ARG002
         """Starts trying flags on a program, in addition to the given options.
 
@@ -186,6 +199,13 @@ class ObserveJob(Protocol):
 
     def cancel(self) -> None: ...
     def result(self) -> Observed: ...
+
+
+class AccuracyJob(Protocol):
+    """A running measurement of accuracy: `inspector.stages.accuracy.AccuracyMeasurement`."""
+
+    def cancel(self) -> None: ...
+    def result(self) -> Accuracy: ...
 
 
 class Measurement(Protocol[T_co]):

@@ -27,10 +27,16 @@ class RunPane implements Pane {
     { type: "button", class: "insp-button", onclick: () => this.runEvery() },
     "Run all",
   );
+  private readonly accuracy = h(
+    "button",
+    { type: "button", class: "insp-button", onclick: () => this.context.synced.send({ type: "measure_accuracy" }) },
+    "Accuracy",
+  );
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
-    this.tools.append(h("label", { class: "insp-field" }, "Executions", this.repeat), this.runAll);
+    this.tools.append(h("label", { class: "insp-field" }, "Executions", this.repeat), this.runAll, this.accuracy);
+    this.accuracy.title = "Compare the results of all variants with the same function in 64 bits";
     this.ends = [follow(context, "run", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
@@ -46,6 +52,7 @@ class RunPane implements Pane {
     const { synced } = this.context;
     const variants = [...synced.variants.values()];
     this.runAll.disabled = !variants.some(canRun) || this.context.synced.isAlone;
+    this.accuracy.disabled = !variants[0] || !canRun(variants[0]) || this.context.synced.isAlone;
     if (!variants.length)
       return fill(this.element, empty("Nothing to run yet", "Available once a variant is compiled."));
     const results = variants.map((v) => synced.latest("run", { variant: v.variant })?.result ?? null);
@@ -54,7 +61,18 @@ class RunPane implements Pane {
     const rows = variants.map((v, i) =>
       this.row(v, synced.latest("run", { variant: v.variant }), domain, i === 0 ? null : base),
     );
-    const titles = ["", "variant", "median", "vs. baseline", "outputs", "min", "spread (IQR)", "durations", "device"];
+    const titles = [
+      "",
+      "variant",
+      "median",
+      "vs. baseline",
+      "outputs",
+      "accuracy",
+      "min",
+      "spread (IQR)",
+      "durations",
+      "device",
+    ];
     const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col" }, t)));
     const table = h("table", { class: "insp-table insp-runs" }, h("thead", {}, head), h("tbody", {}, ...rows));
     fill(this.element, table, this.detail());
@@ -69,8 +87,8 @@ class RunPane implements Pane {
     const isActive = variant.variant === this.context.local.active;
     const result = run?.state === "done" ? run.result : null;
     const cells = result
-      ? this.measured(result, domain, base, this.comparison(variant.variant))
-      : [h("td", { colspan: 7 }, ...this.status(variant, run))];
+      ? this.measured(result, domain, base, variant.variant)
+      : [h("td", { colspan: 3 }, ...this.status(variant, run)), this.verdict(variant.variant), h("td", { colspan: 4 })];
     return h(
       "tr",
       { class: isActive ? "insp-row-active" : "", onclick: () => this.context.local.setActive(variant.variant) },
@@ -89,8 +107,9 @@ class RunPane implements Pane {
     result: messages.RunResult,
     domain: [number, number],
     base: number | null,
-    comparison: messages.RunComparison | null,
+    variant: number,
   ): HTMLElement[] {
+    const comparison = this.comparison(variant);
     const against = base === null ? "" : formatPercent(result.median_s, base);
     const faster = comparison?.is_faster ?? null;
     const verdict = faster === null ? "insp-dim" : faster ? "insp-better" : "insp-worse";
@@ -104,6 +123,7 @@ class RunPane implements Pane {
         { class: same === false ? "insp-run-differs" : "insp-dim", title: comparison?.outputs ?? "" },
         comparison?.verdict ?? "",
       ),
+      this.verdict(variant),
       h("td", { class: "insp-number" }, formatSeconds(result.min_s)),
       h("td", { class: "insp-number" }, formatSeconds(result.iqr_s)),
       h(
@@ -113,6 +133,19 @@ class RunPane implements Pane {
       ),
       h("td", { class: "insp-dim" }, result.device_kind),
     ];
+  }
+
+  /** Returns the cell with a variant's verdict against 64-bit values. */
+  private verdict(variant: number): HTMLElement {
+    const found = this.context.synced.latest("accuracy", { variant });
+    if (!found) return h("td", {});
+    if (goesOn(found)) return h("td", {}, spinner(), clock(found));
+    const { result, error, state } = found;
+    if (!result)
+      return h("td", { class: "insp-dim", title: error?.message ?? "" }, state === "failed" ? "failed" : "canceled");
+    const look = { wrong: "insp-bad", "less accurate": "insp-worse", "more accurate": "insp-better" };
+    const color = look[result.verdict as keyof typeof look] ?? "insp-dim";
+    return h("td", { class: color, title: result.words }, result.verdict || "not measured");
   }
 
   private status(
@@ -186,8 +219,14 @@ class RunPane implements Pane {
       : null;
   }
 
-  /** Returns the inputs and outputs of the active variant's run. */
-  private detail(): HTMLElement | null {
+  /** Returns the errors, and the inputs and outputs of the active variant's run. */
+  private detail(): HTMLElement {
+    const { synced, local } = this.context;
+    const found = synced.latest("accuracy", { variant: local.active });
+    return h("div", {}, found && errors(found), this.arrays());
+  }
+
+  private arrays(): HTMLElement | null {
     const { synced, local } = this.context;
     const run = synced.latest("run", { variant: local.active });
     if (!run) return null;
@@ -262,6 +301,26 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
         h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", {}, ...lines),
       ),
+  );
+}
+
+function errors({ result, error, state }: messages.AccuracyMessage): HTMLElement | null {
+  if (state === "failed") return failure(error, "The accuracy was not measured");
+  if (!result) return null;
+  const { words, departure, rows, titles, notes } = result;
+  return h(
+    "section",
+    { class: "insp-run-accuracy" },
+    h("h4", {}, "Accuracy against 64-bit values"),
+    h("p", {}, departure ? `${departure[0]?.toUpperCase()}${departure.slice(1)}.` : words),
+    rows.length > 0 &&
+      h(
+        "table",
+        { class: "insp-table" },
+        h("thead", {}, h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, cell))))),
+      ),
+    notes.length > 0 && h("p", { class: "insp-note" }, `Note: ${notes.join("; ")}.`),
   );
 }
 

@@ -37,6 +37,7 @@ from inspector.widgets.panes import (
 from inspector.widgets.panes.collective_parts import observed, price
 from inspector.widgets.panes.framework.pane import Need, Pane
 from inspector.widgets.panes.roofline_parts import headline, line_costs
+from inspector.widgets.panes.run_parts import accuracy
 
 Place = Literal["left", "middle", "right", "dock"]
 """One of three columns, or the dock below them."""
@@ -93,7 +94,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChangeMessage, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
-    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling), (run.RunRequest,), ("run", "run_comparison", "profiling", "variant")),
+    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling, accuracy.AccuracyMessage), (run.RunRequest, accuracy.AccuracyRequest), ("run", "run_comparison", "profiling", "accuracy", "variant")),
     PaneEntry("profile", "Profile", "dock", profile.ProfilePane, (), (profile.ProfileTable,), (profile.ProfileRequest,), ("profile_table", "profiling", "run", "variant")),
     PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
 )

@@ -18,6 +18,7 @@ from inspector.execution.outcome import Outcome
 from inspector.support.units import format_bytes, format_seconds
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Context, Excerpt, Pane
+from inspector.widgets.panes.run_parts.accuracy import AccuracyMeasuring, AccuracyRequest
 from inspector.widgets.variants import Variant
 
 if TYPE_CHECKING:
@@ -151,10 +152,14 @@ class RunPane(Pane):
         self._jobs: dict[int, RunJob] = {}
         self._profiles: dict[int, ProfileJob] = {}
         self._latest: dict[int, Outcome] = {}
+        self._accuracy = AccuracyMeasuring(context)
         self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
 
-    def answer(self, request: RunRequest) -> None:
-        """Starts a run on the Explorer's thread, as checking and creating the inputs can take seconds."""
+    def answer(self, request: RunRequest | AccuracyRequest) -> None:
+        """Starts a run, or a measurement of accuracy, on the Explorer's thread: creating the inputs can take seconds."""
+        if request["type"] == "measure_accuracy":
+            self._accuracy.answer()
+            return
         variant = self.context.variant(request["variant"])
         self.context.publish(run_message(variant.number, "queued"))
         self.context.later(lambda: self._run(variant, request["repeat"]))
@@ -173,7 +178,8 @@ class RunPane(Pane):
             return self._latest.get(variant.number)
 
     def cancel(self, variant: Variant) -> None:
-        """Stops the variant's run."""
+        """Stops the variant's run, and the measurement of accuracy of all variants."""
+        self._accuracy.cancel()
         for job in (self._jobs.get(variant.number), self._profiles.get(variant.number)):
             if job is not None:
                 job.cancel()
@@ -187,6 +193,7 @@ class RunPane(Pane):
 
     def close(self) -> None:
         """Stops all runs."""
+        self._accuracy.cancel()
         self._comparing.shutdown(wait=False, cancel_futures=True)
         with self.context.lock:
             jobs = (*self._jobs.values(), *self._profiles.values())

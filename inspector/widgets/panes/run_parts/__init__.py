@@ -1,0 +1,1 @@
+"""Parts of the Run pane: the accuracy of variants."""
