@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 import inspector
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
+from tests.stages.accurate_programs import naive_variance
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -32,4 +34,18 @@ def test_variants_are_run_and_compared(demo: OpenDemo, theme: str, tmp_path: Any
     assert "outputs" in said
     assert any(word in said for word in ("noise", "faster", "slower"))
     page.screenshot(path=tmp_path / f"run-{theme}.png")
+    explorer.close()
+
+
+def test_the_accuracy_of_variants_is_shown(demo: OpenDemo, tmp_path: Any) -> None:
+    x = np.linspace(1000, 1001, 64, dtype=np.float32)
+    explorer = inspector.explore(naive_variance, x, target="cpu", compare="--xla_cpu_enable_fast_math=true")
+    explorer.wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="run")
+    page.get_by_role("button", name="Accuracy").click()
+    until(page, exchange, page.locator(".insp-run-accuracy table"))
+    assert page.locator(".insp-runs tbody tr").all_inner_texts()[0].count("wrong") == 1
+    expect(page.locator(".insp-run-accuracy p").first).to_contain_text("sub loses")
+    page.screenshot(path=tmp_path / "accuracy.png")
     explorer.close()

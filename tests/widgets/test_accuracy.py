@@ -1,0 +1,67 @@
+"""The accuracy of all variants in the Run pane, with a real program behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector.errors import ParameterError
+from inspector.widgets import messages
+from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes.run_parts.accuracy import AccuracyMessage
+from tests.stages.accurate_programs import naive_variance
+from tests.widgets.fakes import FakeWork, Mailbox
+
+X = np.linspace(1000, 1001, 64, dtype=np.float32)
+
+
+@pytest.fixture
+def explorer() -> Iterator[Explorer]:
+    made = inspector.explore(naive_variance, X, target="cpu", compare="--xla_cpu_enable_fast_math=true")
+    made.wait(120)
+    yield made
+    made.close()
+
+
+def test_all_variants_of_the_call_are_measured(explorer: Explorer) -> None:
+    box = Mailbox(explorer)
+    box.send({"type": "measure_accuracy"})
+    for variant in (0, 1):
+        message = box.wait_for("accuracy", variant=variant, state="done")
+        assert messages.problem(message, AccuracyMessage) is None
+        result: Any = message["result"]
+        assert result["verdict"] == "wrong"
+        assert "sub loses" in result["departure"]
+        assert result["file"].endswith("accurate_programs.py")
+        assert result["titles"][:3] == ["Output", "Type", "Verdict"]
+        assert result["rows"][0][:3] == ["result", "float32", "wrong"]
+    assert [each["state"] for each in box.of("accuracy", variant=1)][:2] == ["queued", "running"]
+
+
+def test_variants_of_another_call_are_left_out(explorer: Explorer) -> None:
+    other = (
+        explorer.what_if(dtype={"x": jnp.bfloat16}) if hasattr(explorer, "what_if") else explorer.add(target="cpu:2")
+    )
+    explorer.wait(120)
+    box = Mailbox(explorer)
+    box.send({"type": "measure_accuracy"})
+    box.wait_for("accuracy", variant=1, state="done")
+    measured = {each["variant"] for each in box.of("accuracy")}
+    assert measured == ({0, 1} if other.tuning else {0, 1, other.number})
+
+
+def test_a_program_without_its_function_has_the_reason() -> None:
+    work = FakeWork()
+    made = work.explorer()
+    work.finish(0)
+    made.wait(10)
+    box = Mailbox(made)
+    box.send({"type": "measure_accuracy"})
+    error: Any = box.wait_for("accuracy", variant=0, state="failed")["error"]
+    assert error["kind"] == ParameterError.__name__
+    made.close()
