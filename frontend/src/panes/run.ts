@@ -310,9 +310,9 @@ function errors({ result, error, state }: messages.AccuracyMessage): HTMLElement
   const { words, departure, rows, titles, notes } = result;
   return h(
     "section",
-    { class: "insp-run-accuracy" },
+    { class: "insp-run-detail insp-run-accuracy" },
     h("h4", {}, "Accuracy against 64-bit values"),
-    h("p", {}, departure ? `${departure[0]?.toUpperCase()}${departure.slice(1)}.` : words),
+    h("p", {}, departure || words),
     rows.length > 0 &&
       h(
         "table",
