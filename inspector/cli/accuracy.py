@@ -43,7 +43,7 @@ def accuracy(
     exit_code: bool,
     as_json: bool,
 ) -> None:
-    """Measure the error of a program and of variants against 64-bit values.
+    """Measure the errors of variants against 64-bit values.
 
     The first row is the baseline, with default options. Arguments that are shapes, such as 'f32[32,64]', get generated
     values.

@@ -23,6 +23,7 @@ DEFAULT_TOLERANCES: Mapping[str, float] = {
 _NARROWEST = 0.25  # floating-point types of at most 8 bits
 _MARGIN = 2.0  # errors of equally accurate programs differ by less
 _NOISE_ULPS = 2.0  # an error below it, relative to the scale, is rounding of the result itself
+_ROUNDING = 100 * 2.0**-52 / 2.0**-23  # part of a result in 32 bits that the rounding of a result in 64 bits may be
 _NOT_FLOATS = Unavailable("only floating-point numbers have units in the last place")
 _NO_ERROR = Unavailable("the baseline has no error")
 _NOT_FINITE = Unavailable("no element is finite in both")
@@ -77,6 +78,8 @@ class OutputError:
       nans, infinities: NaN and infinite elements whose reference is something else.
       finite: finite elements whose reference is NaN or infinite.
       outside: elements outside the tolerance, including these.
+      is_zero: whether the exact output is 0 up to rounding, for example the gradient of a bias before a normalization. Its scale
+        is then that of the inputs.
     """
 
     path: str
@@ -90,6 +93,7 @@ class OutputError:
     infinities: int
     finite: int
     outside: int
+    is_zero: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -130,7 +134,9 @@ class OutputError:
 
 
 @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # infinities and NaN are the subject
-def output_error(path: str, ours: Array, reference: Array, tolerance: Tolerance) -> OutputError:
+def output_error(
+    path: str, ours: Array, reference: Array, tolerance: Tolerance, inputs_scale: float = 0.0
+) -> OutputError:
     """Computes the error of an output.
 
     Args:
@@ -138,6 +144,7 @@ def output_error(path: str, ours: Array, reference: Array, tolerance: Tolerance)
       ours: its values.
       reference: the values of the reference, of the same shape.
       tolerance: the tolerance.
+      inputs_scale: the largest root mean square of an input, the scale of an output that is 0 up to rounding.
     """
     name = ours.dtype.name
     kind = np.complex128 if "complex" in reference.dtype.name else np.float64
@@ -147,7 +154,9 @@ def output_error(path: str, ours: Array, reference: Array, tolerance: Tolerance)
     is_same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
     odd = ~known & ~is_same
     sizes, apart = np.abs(exact[known]), np.abs(wide[known] - exact[known])
-    scale = max(_rms(sizes), _smallest(name))
+    # Both widths round a sum of the same terms. If its exact value is 0, the results are in the ratio of the widths.
+    is_zero = _epsilon(name) > 1e-12 and _rms(sizes) < _ROUNDING * _rms(np.abs(wide[known]))
+    scale = max(_rms(sizes), inputs_scale if is_zero else 0.0, _smallest(name))
     errors = apart / np.maximum(sizes, scale)
     rtol, atol = tolerance.limits(name, scale)
     return OutputError(
@@ -162,6 +171,7 @@ def output_error(path: str, ours: Array, reference: Array, tolerance: Tolerance)
         infinities=int((odd & np.isinf(wide)).sum()),
         finite=int((odd & are_finite).sum()),
         outside=int(odd.sum() + (apart > atol + rtol * sizes).sum()),
+        is_zero=is_zero,
     )
 
 
@@ -172,6 +182,14 @@ def _ulps(dtype: str, apart: Array, sizes: Array) -> float | Unavailable:
         return _NOT_FINITE
     exponents = np.floor(np.log2(np.maximum(sizes, _smallest(dtype))))
     return float((apart / (_epsilon(dtype) * 2.0**exponents)).max())
+
+
+def scale_of(values: Array) -> float:
+    """Returns the root mean square of the finite values of an array; 0 for integers and booleans."""
+    if not _is_float(values.dtype.name):
+        return 0.0
+    sizes = np.abs(values.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
+    return _rms(sizes[np.isfinite(sizes)])
 
 
 def _rms(values: Array) -> float:

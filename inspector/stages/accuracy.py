@@ -29,13 +29,14 @@ from inspector.errors import (
     needs_jax,
 )
 from inspector.execution.inputs import Input, given_inputs, made_inputs
-from inspector.execution.output_error import OutputError, Tolerance, output_error
+from inspector.execution.output_error import OutputError, Tolerance, output_error, scale_of
 from inspector.execution.run import start
 from inspector.hlo.source import Frame, own_line
 from inspector.stages.accuracy_result import Accuracy, NotWidened, OutputAccuracy, VariantAccuracy
 from inspector.stages.departure import Departure, departure, difference_under_options
 from inspector.stages.lowered import Lowered, check_lowered, compile_request, required_relowering
 from inspector.stages.variant_forms import OptionsLike, variants_of
+from inspector.support.units import format_list
 
 if TYPE_CHECKING:
     from inspector._jax.lowering.equation_errors import EquationLog
@@ -47,12 +48,13 @@ BASELINE = "baseline"
 """Name of the variant that the others are compared with."""
 
 _MOST_DEVICES = 256
+_NAMED = 3
 _STRICT = Options.of({"xla_cpu_enable_fast_math": False})
 _NOT_NEEDED = Unavailable("the variant is correct, and at least as accurate as the baseline")
 _NOT_LOCATED = Unavailable("its line was not searched", "pass locate=True")
 
 
-@needs_jax("AccuracyMeasurement accuracy")
+@needs_jax("Measuring accuracy")
 def accuracy(
     lowered: Lowered,
     *args: Any,
@@ -164,6 +166,7 @@ class AccuracyMeasurement:
         self._is_locating = locate
         self._lock, self._is_cancelled, self._jobs = threading.Lock(), False, list[_Stoppable]()
         self._inputs = _all_inputs(requests[BASELINE].program, *call)
+        self._inputs_scale = max((scale_of(each.value) for each in self._inputs), default=0.0)
         reference, described = required_relowering(lowered).evaluate("cpu", Width.WIDE)
         self._narrow = cast("tuple[Narrow, ...]", described)
         self._reference = CompileRequest(reference.program, _STRICT, _cpu_target(reference.program))
@@ -202,15 +205,18 @@ class AccuracyMeasurement:
             program=self._lowered.name,
             variants=tuple(found),
             narrow=tuple(map(_not_widened, self._narrow)),
-            notes=self._notes(exact),
+            notes=self._notes(exact, baseline),
         )
 
-    def _notes(self, exact: _Outputs) -> tuple[str, ...]:
+    def _notes(self, exact: _Outputs, baseline: tuple[OutputError, ...] | Unavailable) -> tuple[str, ...]:
         made = sum(each.made for each in self._inputs)
         notes = [f"{made} of {len(self._inputs)} inputs are generated"] if made else []
         types = {result.dtype for result in self._lowered.outputs}
         if types & {"float64", "complex128"}:
             notes.append("results in 64 bits are compared with a reference of the same width")
+        if not isinstance(baseline, Unavailable) and (zeros := [each.path for each in baseline if each.is_zero]):
+            listed = format_list([f"result{path}" for path in zeros], _NAMED)
+            notes.append(f"0 up to rounding, so that the errors are relative to the inputs: {listed}")
         if not any(array.dtype.kind in "fc" for array in exact.arrays):
             notes.append("the program has no floating-point results")
         return tuple(notes)
@@ -244,7 +250,9 @@ class AccuracyMeasurement:
         if isinstance(run, Unavailable):
             return run
         triples = zip(self._requests[BASELINE].program.results, run.arrays, exact.arrays, strict=True)
-        return tuple(output_error(result.path, own, other, self._tolerance) for result, own, other in triples)
+        return tuple(
+            output_error(result.path, own, other, self._tolerance, self._inputs_scale) for result, own, other in triples
+        )
 
     def _departure(
         self, request: CompileRequest, outputs: tuple[OutputAccuracy, ...] | Unavailable

@@ -30,6 +30,20 @@ def test_errors_are_relative_to_the_element_or_to_the_scale() -> None:
     assert error_of(exact, exact).median_error == 0
 
 
+def test_an_output_that_is_0_up_to_rounding_has_the_scale_of_the_inputs() -> None:
+    noise = np.random.default_rng(0).standard_normal(64)
+    rounding = output_error("", np.float32(noise * 1e-8), noise[::-1] * 1e-17, Tolerance(), inputs_scale=2.0)
+    assert rounding.is_zero
+    assert rounding.outside == 0
+    assert 0 < rounding.rms_error < 1e-8
+    wrong = output_error("", np.float32(noise), noise * 0, Tolerance(), inputs_scale=2.0)
+    assert wrong.outside == (np.abs(noise) > 2e-4).sum() > 60
+    cancelled = output_error("", np.float32(noise * 1e-3), noise * 1e-6, Tolerance(), inputs_scale=2.0)
+    assert not cancelled.is_zero
+    assert cancelled.outside == 64
+    assert not output_error("", noise * 1e-17, noise[::-1] * 1e-17, Tolerance(), inputs_scale=2.0).is_zero
+
+
 def test_a_rounded_result_is_half_an_ulp_off() -> None:
     exact = np.random.default_rng(0).uniform(1, 1024, 1000)
     for dtype in (np.float32, np.float16, jnp.bfloat16):

@@ -286,3 +286,15 @@ def test_the_result_is_a_value() -> None:
     assert found[-1] is found[FAST]
     assert found.table()["source_line"].tolist() == [line_of("mean(x * x)", naive_variance)] * 2
     assert found._repr_html_().count("<tr") == 3
+
+
+def test_the_gradient_of_a_bias_before_a_normalization_is_0_up_to_rounding() -> None:
+    def loss(params: Any, x: Any) -> Any:
+        y = x @ params["w"] + params["b"]
+        return (jnp.tanh((y - y.mean(0)) / jnp.sqrt(y.var(0) + 1e-5)) ** 2).sum()
+
+    params = {"w": normal(32, 16), "b": normal(16)}
+    x = normal(64, 32)
+    found = inspector.accuracy(inspector.lower(jax.grad(loss), params, x), params, x)
+    assert found[0].verdict == "as accurate"
+    assert found.notes == ("0 up to rounding, so that the errors are relative to the inputs: result['b']",)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from inspector.cli.accuracy import accuracy
 from inspector.cli.compare import compare
 from inspector.cli.findings import findings
 from inspector.cli.mcp.answers import PAGE_SCHEMA
@@ -221,6 +222,11 @@ TOOLS: tuple[Tool, ...] = (
         "compare", compare,
         "Compare programs, targets or compiler options: numbers side by side with their differences from the first one, and the changed"
         " instructions. Two folders of --xla_dump_to are compared module by module.",
+    ),
+    Tool(
+        "accuracy", accuracy,
+        "The errors of a program and of variants with other compiler options against a reference with 64-bit values: a verdict (as"
+        " accurate, less, more, wrong), relative errors, ulps and unexpected NaN of each output, and the line where the error begins.",
     ),
     Tool(
         "profile", profile,
