@@ -18,12 +18,12 @@ from inspector.api.flag_effects.effect import EFFECT_COLUMNS, not_tried, rank, s
 from inspector.api.flag_effects.effect import OUTCOMES as OUTCOMES
 from inspector.api.flag_effects.effect import FlagEffect as FlagEffect
 from inspector.api.flag_effects.order import in_order
+from inspector.api.flag_effects.pool import OverError
 from inspector.api.flag_effects.trials import Trial, trials
 from inspector.api.flag_effects.trials import boolean_flags as boolean_flags
 from inspector.api.flag_effects.trials import left_out as left_out
 from inspector.api.flag_effects.variants import (
     Laboratory,
-    OverError,
     ScanLimits,
     check_isolated,
     check_runnable,

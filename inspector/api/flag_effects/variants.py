@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import math
 import os
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from inspector.analysis.diff.fingerprint import fingerprint, reliable
@@ -25,8 +22,9 @@ from inspector.api.flag_effects.effect import (
     unmeasured,
     with_times,
 )
+from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import TRIES, Engine, Job
+from inspector.compilation.engine import Engine, Job
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
@@ -34,12 +32,8 @@ from inspector.compilation.target import Target
 from inspector.engines.assemble import request_warnings
 from inspector.engines.choice import engine_for
 from inspector.errors import (
-    CancelledError,
-    InspectorError,
     TargetError,
     TimeLimitError,
-    WorkerDiedError,
-    WorkerLostError,
 )
 from inspector.execution.interleaved import run_interleaved
 from inspector.hlo.module import Module
@@ -69,10 +63,6 @@ class ScanLimits:
     total_s: float | None = None
     trial_s: float | Literal["auto"] | None = "auto"
     executions: int = 0
-
-
-class OverError(Exception):
-    """The time for all compiles is over."""
 
 
 class Laboratory:
@@ -108,23 +98,17 @@ class Laboratory:
         self._limits = limits
         self._peak = peak
         self._user_engine = engine
-        self._engines = (engine,) if engine is not None else _own_engines(lowered.program, target, width)
-        self._idle: queue.SimpleQueue[Engine] = queue.SimpleQueue()
-        for each in self._engines:
-            self._idle.put(each)
-        self._until = math.inf if limits.total_s is None else time.monotonic() + limits.total_s
+        self._pool = EnginePool(lowered.program, target, engine, time_limit_s=limits.total_s, width=width)
         self._baseline: Baseline | None = None
         self._trial_s = None if limits.trial_s == "auto" else limits.trial_s
         self._lock = threading.Lock()
-        self._jobs: set[Job[CompiledProgram]] = set()
         self._compiled: dict[tuple[str, str], CompiledProgram] = {}
         """Programs to measure, by flag and value."""
-        self._stopped = False
 
     @property
     def width(self) -> int:
         """The number of simultaneous compiles."""
-        return len(self._engines)
+        return self._pool.width
 
     @property
     def module(self) -> Module:
@@ -168,7 +152,7 @@ class Laboratory:
         self.prepare()
         assert self._baseline is not None, "it was prepared"
         options = self._request.options.merge(Options(flags={flag: value}))
-        result = self._attempt(options)
+        result = self._pool.attempt(self._with(options), self._trial_s, self._result)
         if isinstance(result, FailedEffect):
             return failed(flag, value, result)
         effect = compare(flag, value, self._baseline, result, self._warnings(result, options))
@@ -192,7 +176,7 @@ class Laboratory:
         engine = engine_for(self._user_engine, base.program, base.target)
         programs = [base, *self._compiled.values()]
         found = run_interleaved(
-            programs, [engine] * len(programs), repeat=self._limits.executions, is_over=self._is_over
+            programs, [engine] * len(programs), repeat=self._limits.executions, is_over=self._pool.is_over
         )
         times = dict(zip(self._compiled, found[1:], strict=True))
         return [
@@ -204,93 +188,32 @@ class Laboratory:
             for each in effects
         ]
 
-    def _is_over(self) -> bool:
-        if self._stopped:
-            raise CancelledError("The scan was canceled.")
-        return time.monotonic() >= self._until
-
     def stop(self) -> None:
         """Cancels the running compiles. May be called from any thread."""
-        with self._lock:
-            self._stopped = True
-            jobs = tuple(self._jobs)
-        for job in jobs:
-            job.cancel()
+        self._pool.stop()
 
     def close(self) -> None:
         """Closes the engines that it started."""
-        for engine in self._engines:
-            if self._user_engine is None and engine.name == "worker":
-                engine.close()
+        self._pool.close()
 
     def _warnings(self, program: Found, options: Options) -> tuple[str, ...]:
         if isinstance(program, CompiledProgram):
             return program.warnings
-        return request_warnings(dataclasses.replace(self._request, options=options))
-
-    def _attempt(self, options: Options, tries: int = TRIES) -> Found | FailedEffect:
-        try:
-            return self._compile(options, self._trial_s)
-        except TimeoutError:
-            return FailedEffect("timed out", f"stopped after the limit of {self._trial_s:g} s")
-        except CancelledError:
-            raise
-        except WorkerLostError as e:
-            return self._attempt(options, tries - 1) if tries > 1 else FailedEffect("crashed", str(e))
-        except WorkerDiedError as e:
-            return FailedEffect("crashed", str(e))
-        except InspectorError as e:
-            return FailedEffect("refused", f"{type(e).__name__}: {e}")
+        return request_warnings(self._with(options))
 
     def _compile_twice(self, options: Options) -> tuple[Found, Found]:
+        request = self._with(options)
         if self.width == 1:
-            return self._compile(options, self._trial_s), self._compile(options, self._trial_s)
-        with self._compiling(options) as first, self._compiling(options) as second:
+            first_found = self._pool.compile(request, self._trial_s, self._result)
+            return first_found, self._pool.compile(request, self._trial_s, self._result)
+        with (
+            self._pool.compiling(request, self._result) as first,
+            self._pool.compiling(request, self._result) as second,
+        ):
             return first(self._trial_s), second(self._trial_s)
 
-    def _compile(self, options: Options, limit_s: float | None) -> Found:
-        """Compiles on the next idle engine. Raises what the context of `_compiling` raises."""
-        with self._compiling(options) as wait:
-            return wait(limit_s)
-
-    @contextlib.contextmanager
-    def _compiling(self, options: Options) -> Iterator[Callable[[float | None], Found]]:
-        """Starts a compile and yields a function that waits for it for a number of seconds.
-
-        The compile ends with the block. XLA cannot be interrupted, so that may end its worker. The function raises TimeoutError
-        when its time is over, and OverError when no time is left for any compile.
-        """
-        engine = self._idle.get()
-        job: Job[CompiledProgram] | None = None
-        try:
-            job = self._submit(engine, options)
-            yield functools.partial(self._wait, job)
-        finally:
-            if job is not None:
-                with self._lock:
-                    self._jobs.discard(job)
-                job.cancel()
-            self._idle.put(engine)
-
-    def _submit(self, engine: Engine, options: Options) -> Job[CompiledProgram]:
-        with self._lock:
-            if self._stopped:
-                raise CancelledError("The scan was canceled.")
-            if time.monotonic() >= self._until:
-                raise OverError
-            job = engine.submit(dataclasses.replace(self._request, options=options))
-            self._jobs.add(job)
-            return job
-
-    def _wait(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
-        left_s = self._until - time.monotonic()
-        wait_s = left_s if limit_s is None else min(limit_s, left_s)
-        try:
-            return self._result(job, None if math.isinf(wait_s) else max(0.0, wait_s))
-        except TimeoutError:
-            if time.monotonic() >= self._until:
-                raise OverError from None
-            raise
+    def _with(self, options: Options) -> CompileRequest:
+        return dataclasses.replace(self._request, options=options)
 
     def _result(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
         if self._limits.has_code:
@@ -345,16 +268,3 @@ def cores() -> int:
     """Returns the number of programs that this process can compile at the same time."""
     known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(known, _MOST_WORKERS)
-
-
-def _own_engines(program: Program, target: Target, width: int) -> tuple[Engine, ...]:
-    """Returns separate workers where workers suit the target; otherwise the default engine."""
-    from inspector.engines.shared_engines import default_engine
-    from inspector.engines.workers.fork_server import Starter
-    from inspector.engines.workers.worker_engine import WorkerEngine
-
-    suited = default_engine(program, target)
-    if suited.name != "worker":
-        return (suited,)
-    starter = Starter("auto")  # of all: the fork server is what takes long to start
-    return tuple(WorkerEngine(starter=starter) for _ in range(width))
