@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives.exchanges.switch import Switch as Switch
     from inspector.analysis.collectives.exchanges.torus import Torus as Torus
     from inspector.analysis.cost.measured_peak import measured_peak as measured_peak
+    from inspector.api.bisection import Bisection as Bisection
+    from inspector.api.bisection import BisectJob as BisectJob
+    from inspector.api.bisection import bisect as bisect
     from inspector.api.cache_status import CacheStatus as CacheStatus
     from inspector.api.cache_status import cache_status as cache_status
     from inspector.api.exploration import Exploration as Exploration
@@ -61,6 +64,9 @@ _DISTRIBUTION = "jax-inspector"
 _HOMES = {
     "Accuracy": "inspector.stages.accuracy_result",
     "accuracy": "inspector.stages.accuracy",
+    "bisect": "inspector.api.bisection",
+    "Bisection": "inspector.api.bisection",
+    "BisectJob": "inspector.api.bisection",
     "CacheStatus": "inspector.api.cache_status",
     "check": "inspector.course.checking",
     "cache_status": "inspector.api.cache_status",

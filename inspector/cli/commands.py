@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from inspector.cli.accuracy import accuracy
+from inspector.cli.bisect import bisect
 from inspector.cli.cache import cache
 from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
@@ -127,7 +128,7 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, targets,
+    explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, bisect, targets,
     options, doctor, cache, mcp,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +18,13 @@ import click
 if TYPE_CHECKING:
     import pandas as pd
 
+    from inspector.compilation.engine import Job
     from inspector.support.columns import TableDescription
 
 T = TypeVar("T")
 
 _QUIET_S = 1.0
+_INTERRUPTED = 130  # 128 + SIGINT, as in shells
 _WIDEST = 70
 
 
@@ -149,6 +151,45 @@ def working(what: str) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+def follow(job: Job[Any], total: int, done: Callable[[], int], summary: Callable[[], str]) -> bool:
+    """Waits for a job, with a line of progress if stderr is a terminal. Ctrl-C cancels the job.
+
+    Args:
+      job: the job.
+      total: number of its pieces, about.
+      done: returns the number of finished pieces.
+      summary: returns the text that stays.
+
+    Returns:
+      Whether it was interrupted.
+
+    Raises:
+      InspectorError: the job's error.
+    """
+    from inspector.api.progress import Quiet, TerminalLine
+
+    line = TerminalLine(total, sys.stderr) if sys.stderr.isatty() else Quiet()
+    try:
+        while not job.done():
+            try:
+                job.exception(0.5)
+            except TimeoutError:
+                line.update(min(done(), total), job.stage)
+        job.result()
+    except KeyboardInterrupt:
+        job.cancel()
+        return True
+    finally:
+        line.close(summary())
+    return False
+
+
+def exit_if_interrupted(is_interrupted: bool) -> None:
+    """Exits with the status of Ctrl-C after an interrupt, so that a calling script stops too."""
+    if is_interrupted:
+        raise SystemExit(_INTERRUPTED)
 
 
 def numbers_of(stats: Mapping[str, Any]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from inspector.cli.output import print_described, print_json, records
+from inspector.cli.output import exit_if_interrupted, follow, print_described, print_json, records
 from inspector.cli.program_arguments import (
     ProgramRequest,
     lowered,
@@ -41,11 +41,8 @@ def scan(
     machine_code: bool, measure: bool, every: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Try flags and report what each one changes. Ctrl-C shows the results so far."""
-    import sys
-
     from inspector.api.flag_effects import scan as start
     from inspector.api.flag_effects.effect import EFFECT_COLUMNS
-    from inspector.api.progress import Quiet, TerminalLine
 
     prepare(target)
     program = lowered(open_program(request), target)
@@ -53,34 +50,12 @@ def scan(
         program, names or None, target=target, options=options_text(flags), time_limit_s=time_limit_s,
         machine_code=machine_code, measure=measure, show_progress=False,
     )  # fmt: skip
-    is_interrupted = False
-    line = TerminalLine(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()
-    try:
-        while not job.done():
-            try:
-                job.exception(0.5)
-            except TimeoutError:
-                line.update(len(job.effects), job.stage)
-        job.result()
-    except KeyboardInterrupt:
-        job.cancel()
-        is_interrupted = True
-    finally:
-        line.close(job.summary)
+    is_interrupted = follow(job, job.total, lambda: len(job.effects), lambda: job.summary)
     if as_json:
         print_json(records(job.table()))
-        _end(is_interrupted)
+        exit_if_interrupted(is_interrupted)
         return
     shown = (row for row in job.rows if every or row.outcome not in ("nothing", "unknown", "not tried"))
     print_described(EFFECT_COLUMNS, shown)
     click.echo(job.summary, err=True)
-    _end(is_interrupted)
-
-
-def _end(is_interrupted: bool) -> None:
-    """Exits with the status of Ctrl-C after an interrupt, so that a calling script stops too."""
-    if is_interrupted:
-        raise SystemExit(_INTERRUPTED)
-
-
-_INTERRUPTED = 130  # 128 + SIGINT, as in shells
+    exit_if_interrupted(is_interrupted)

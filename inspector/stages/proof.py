@@ -24,8 +24,8 @@ from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
 from inspector.execution.inputs import made_inputs
-from inspector.execution.output_error import DEFAULT_TOLERANCES
 from inspector.execution.run import start
+from inspector.execution.tolerances import TOLERANCES
 from inspector.stages.edited_program import EditedProgram, edited_program
 from inspector.support.units import format_bytes, format_seconds
 
@@ -220,7 +220,7 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
         scaled = found.scaled
         if not isinstance(scaled, float):
             return "the results differ", False
-        tolerance = max(DEFAULT_TOLERANCES.get(a.dtype.name, 0.0), rounded)
+        tolerance = max(TOLERANCES.get(a.dtype.name, 0.0), rounded)
         if scaled > tolerance:
             return f"the results differ by {scaled:.1g} of the largest value, more than {tolerance:.0e}", False
         worst, most = max(worst, scaled), max(most, tolerance)

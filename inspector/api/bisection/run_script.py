@@ -1,0 +1,125 @@
+"""The script in the folder of a reproduction: shows the difference with JAX alone, without inspector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def run_script(facts: Mapping[str, object]) -> str:
+    """Returns the script with the facts of a reproduction as its constants."""
+    return _SCRIPT.replace("#FACTS#", "\n".join(f"{name} = {value!r}" for name, value in facts.items()))
+
+
+_SCRIPT = '''\
+"""Compiles and runs module.mlirbc on inputs.npz with two sets of XLA flags, and compares.
+
+Needs JAX and NumPy only. Exits with status 0 if the difference shows, 1 if it does not, 2 if it cannot be run here.
+"""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parent
+
+#FACTS#
+
+
+def inputs():
+    import ml_dtypes
+
+    with np.load(FOLDER / "inputs.npz") as file:
+        values = [file[f"input{n}"] for n in range(len(INPUT_TYPES))]
+    return [v if v.dtype.name == name else v.view(getattr(ml_dtypes, name)) for v, name in zip(values, INPUT_TYPES)]
+
+
+def compile_side(side, arrays):
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+
+    jax.config.update("jax_enable_x64", True)
+    stand_in = jax.jit(lambda *_: [jnp.zeros(shape, dtype) for dtype, shape in OUTPUT_TYPES])
+    exported = dataclasses.replace(
+        export.export(stand_in)(*arrays),
+        mlir_module_serialized=(FOLDER / "module.mlirbc").read_bytes(),
+        module_kept_var_idx=tuple(range(len(arrays))),
+    )
+    lowered = jax.jit(exported.call).lower(*arrays)
+    began = time.perf_counter()
+    compiled = lowered.compile(compiler_options=SIDES[side]["compiler_options"] or None)
+    return compiled, time.perf_counter() - began
+
+
+def run_side(side, path):
+    arrays = inputs()
+    compiled, seconds = compile_side(side, arrays)
+    found = {"compile_time": np.float64(seconds)}
+    memory = compiled.memory_analysis()
+    if memory is not None:
+        found["memory"] = np.int64(memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes)
+    if BY not in ("memory", "compile_time"):
+        outputs = compiled(*arrays)
+        for n, value in enumerate(outputs):
+            value = np.asarray(value)
+            is_plain = value.dtype.kind in "biufc"
+            found[f"output{n}"] = value if is_plain else value.astype(np.float32)
+            found[f"tolerance{n}"] = np.float64(TOLERANCES[n] if RTOL is None else RTOL)
+    np.savez(path, **found)
+
+
+def child(side, path):
+    environment = dict(os.environ, JAX_PLATFORMS=os.environ.get("JAX_PLATFORMS") or PLATFORMS[side])
+    environment["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " " + SIDES[side]["xla_flags"]).strip()
+    return subprocess.run([sys.executable, __file__, side, path], env=environment).returncode
+
+
+def differing(good, bad):
+    """Prints the differences and returns whether there are any."""
+    if BY in ("memory", "compile_time"):
+        print(f"{BY}: good {good[BY]:,}, bad {bad[BY]:,}")
+        return bool(good[BY] * 1.5 < bad[BY] if BY == "compile_time" else good[BY] != bad[BY])
+    shown = False
+    for name in [name for name in good.files if name.startswith("output")]:
+        ours, theirs = bad[name], good[name]
+        rtol = float(good[name.replace("output", "tolerance")])
+        sizes = np.abs(theirs[np.isfinite(theirs)]).astype(np.float64)
+        atol = rtol * float(sizes.max(initial=0.0)) if ATOL is None else ATOL
+        apart = ~np.isclose(ours, theirs, rtol=rtol, atol=atol, equal_nan=True)
+        if apart.any():
+            place = tuple(int(i) for i in np.argwhere(apart)[0])
+            print(f"{name}: {apart.sum():,} of {apart.size:,} values differ; at {place}: good {theirs[place]}, bad {ours[place]}")
+            shown = True
+    return shown
+
+
+def main():
+    if len(sys.argv) == 3:
+        return run_side(*sys.argv[1:])
+    print(f"good: {SIDES['good']}")
+    print(f"bad:  {SIDES['bad']}")
+    if None in PLATFORMS.values():
+        print(f"The difference is between {TARGETS}, which JAX on this machine cannot run. Compile module.mlir for them.")
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {side: os.path.join(folder, f"{side}.npz") for side in SIDES}
+        status = {side: child(side, path) for side, path in paths.items()}
+        if status["good"] or status["bad"]:
+            print(f"exit status: good {status['good']}, bad {status['bad']}")
+            shown = not status["good"]
+        else:
+            with np.load(paths["good"]) as good, np.load(paths["bad"]) as bad:
+                shown = differing(good, bad)
+    print("The difference shows." if shown else "No difference.")
+    return int(not shown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
