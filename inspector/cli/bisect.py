@@ -18,7 +18,6 @@ from inspector.cli.program_arguments import (
     takes_program,
     takes_target,
 )
-from inspector.errors import Unavailable
 
 if TYPE_CHECKING:
     from inspector.api.bisection import Bisection
@@ -55,7 +54,7 @@ def bisect(
     request: ProgramRequest, target: str, good: tuple[str, ...], bad: tuple[str, ...], bad_target: str | None, by: str,
     rtol: float | None, atol: float | None, time_limit_s: float, save: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Find the flag, the compiler pass and the operations that make two compiles differ.
+    """Find the flag or pass that makes two compiles differ.
 
     Ctrl-C shows the steps so far. Exits with status 1 if the sides do not differ.
     """
@@ -90,6 +89,8 @@ def bisect(
 
 def _facts(found: Bisection) -> dict[str, object]:
     """Returns a result without its steps as values for JSON."""
+    from inspector.errors import Unavailable
+
     reproduction = found.reproduction
     if not isinstance(reproduction, Unavailable):
         names = ("operations", "whole_operations", "lines", "difference", "is_minimal")

@@ -65,6 +65,9 @@ class Model:
     def apply(x):
         return x + 1
 
+def guarded(x):
+    return jnp.where(jnp.isnan(jnp.log(x)), 0.0, jnp.log(x))
+
 def broken(x):
     raise RuntimeError("of the user's own")
 
@@ -646,6 +649,21 @@ def test_a_scan(run: Run) -> None:
     )
 
 
+def test_a_bisection_with_a_reproduction(run: Run, tmp_path: Path) -> None:
+    flags = ("xla_cpu_enable_fast_math=true", "xla_cpu_fast_math_honor_nans=false", "xla_gpu_ftz=true")
+    bad = [word for flag in flags for word in ("--bad", flag)]
+    call = ("bisect", "step.py:guarded", "--args", "f32[16]", "-t", "cpu", *bad)
+    found = json.loads(run(*call, "--json", "--save", "issue").stdout)
+    assert {each["name"] for each in found["culprits"]} == {"xla_cpu_enable_fast_math", "xla_cpu_fast_math_honor_nans"}
+    line = SCRIPT.splitlines().index("def guarded(x):") + 2
+    assert (found["verdict"], found["reproduction"]["lines"]) == ("found", [f"{tmp_path / 'step.py'}:{line}"])
+    assert "unavailable" in found["pass"]
+    assert found["steps"][0]["tried"] == "good: cpu, defaults"
+    assert (tmp_path / "issue" / "run.py").is_file()
+    same = run("bisect", "step.py:guarded", "--args", "f32[16]", "-t", "cpu", "--bad", "xla_gpu_ftz=true", status=1)
+    assert "by values: no difference: equal within tolerance" in same.stdout
+
+
 # ------------------------------------------------------------------ what is kept and what is here
 
 
@@ -741,7 +759,7 @@ def test_every_command_has_help(run: Run) -> None:
         assert all(option.help for option in command.params if getattr(option, "help", "x") is not None), name
     assert "  inspector compare before.inspector after.inspector\n" in run("compare", "--help").stdout
     assert set(commands.commands) >= {
-        "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan",
+        "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan", "bisect",
         "doctor", "cache",
     }  # fmt: skip
 
