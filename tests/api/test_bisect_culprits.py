@@ -174,9 +174,9 @@ PLANTED = {
         lambda x: jnp.sin(jnp.cos(jnp.exp(x) * 2) + 1).sum(axis=0), (X,), {}, {**FILLING, DISABLED: "cse,fusion,dce"},
         frozenset({f"{DISABLED}: fusion"}), {"by": "memory"}, "fusion", size=10,
     ),
-    "refused": Planted(
-        lambda x: x @ x + x, (jnp.ones((8, 8), jnp.bfloat16),), {}, {**FILLING, "xla_disable_all_hlo_passes": True},
-        frozenset({"xla_disable_all_hlo_passes"}), {"by": "memory"}, size=2,
+    "crash of the compiler": Planted(
+        lambda x: jax.random.normal(jax.random.key(0, impl="rbg"), (8,)) + jnp.sin(x), (X[0],), {},
+        {**FILLING, "xla_disable_all_hlo_passes": True}, frozenset({"xla_disable_all_hlo_passes"}), {"by": "memory"}, size=4,
     ),
     "predicate": Planted(
         lambda x: jnp.sin(x) * 2 + x, (X,), {}, {**FILLING, DISABLED: "cse,fusion,dce"}, frozenset({f"{DISABLED}: fusion"}),
@@ -187,7 +187,7 @@ PLANTED = {
         {"by": lambda compiled, run: bool(np.isnan(run.outputs[0]).any())}, size=6,
     ),
     "compile time": Planted(
-        deep(lambda h: jnp.sort(h, axis=0)), (W, X), {"xla_backend_optimization_level": 0}, {},
+        lambda w, x: [jnp.sort(jnp.tanh(x @ w[n % 8]) + n, axis=0).sum() for n in range(16)], (W, X), {"xla_backend_optimization_level": 0}, {},
         frozenset({"xla_backend_optimization_level"}), {"by": "compile_time", "reproduce": False}, size=1000,
     ),
     "memory and dtypes on v5e": Planted(

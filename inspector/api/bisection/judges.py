@@ -33,7 +33,7 @@ By = Literal["values", "memory", "time", "compile_time"]
 Predicate = Callable[..., bool]
 
 _SHARE = 0.5  # of the difference between both sides, from which on a trial counts as bad
-_LEAST_SHARE = {"memory": 0.0, "time": 1e-3, "compile_time": 0.5}  # smaller relative differences are none
+_LEAST_SHARE = {"memory": 0.0, "time": 1e-3, "compile_time": 0.25}  # smaller relative differences are none
 _EXECUTIONS, _MOST_EXECUTIONS, _BATCHES = 10, 60, 2
 
 

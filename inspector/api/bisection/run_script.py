@@ -84,7 +84,7 @@ def differing(good, bad):
     """Prints the differences and returns whether there are any."""
     if BY in ("memory", "compile_time"):
         print(f"{BY}: good {good[BY]:,}, bad {bad[BY]:,}")
-        return bool(good[BY] * 1.5 < bad[BY] if BY == "compile_time" else good[BY] != bad[BY])
+        return bool(good[BY] * 1.3 < bad[BY] if BY == "compile_time" else good[BY] != bad[BY])
     shown = False
     for name in [name for name in good.files if name.startswith("output")]:
         ours, theirs = bad[name], good[name]
