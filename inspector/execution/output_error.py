@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from inspector.errors import ParameterError, Unavailable
 from inspector.execution.array_difference import Array
+from inspector.execution.tolerances import TOLERANCES
 from inspector.support.notebook import short
 
 Verdict = Literal["as accurate", "less accurate", "more accurate", "wrong"]
-
-DEFAULT_TOLERANCES: Mapping[str, float] = {
-    "float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "complex64": 1e-4, "float16": 5e-3, "bfloat16": 3e-2,
-}  # fmt: skip
-"""Largest error of a correct result by type, relative to its size or scale. Integers and booleans have none."""
 
 _NARROWEST = 0.25  # floating-point types of at most 8 bits
 _MARGIN = 2.0  # errors of equally accurate programs differ by less
@@ -54,7 +49,7 @@ class Tolerance:
           dtype: name of its type.
           scale: the root mean square of the reference.
         """
-        usual = 0.0 if not _is_float(dtype) else DEFAULT_TOLERANCES.get(dtype, _NARROWEST)
+        usual = 0.0 if not _is_float(dtype) else TOLERANCES.get(dtype, _NARROWEST)
         rtol = usual if self.rtol is None else float(self.rtol)
         return rtol, rtol * scale if self.atol is None else float(self.atol)
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from inspector.errors import ParameterError, Unavailable
-from inspector.execution.output_error import DEFAULT_TOLERANCES, OutputError, Tolerance, output_error
+from inspector.execution.output_error import OutputError, Tolerance, output_error
+from inspector.execution.tolerances import TOLERANCES
 
 EXACT = np.linspace(1, 2, 64)
 
@@ -60,7 +61,7 @@ def test_unexpected_values_are_counted_and_outside() -> None:
     assert isinstance(error_of(np.float32([np.nan]), np.array([1.0])).max_error, Unavailable)
 
 
-@pytest.mark.parametrize(("dtype", "rtol"), DEFAULT_TOLERANCES.items())
+@pytest.mark.parametrize(("dtype", "rtol"), TOLERANCES.items())
 def test_the_default_tolerance_depends_on_the_type(dtype: str, rtol: float) -> None:
     kind = np.complex128 if "complex" in dtype else np.float64
     exact = np.ones(9, kind)

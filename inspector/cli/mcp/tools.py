@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from inspector.cli.accuracy import accuracy
+from inspector.cli.bisect import bisect
 from inspector.cli.compare import compare
 from inspector.cli.findings import findings
 from inspector.cli.mcp.answers import PAGE_SCHEMA
@@ -97,7 +98,10 @@ class Tool:
 
     def flag_texts(self, given: Mapping[str, Any]) -> list[str]:
         """Returns the compiler options of a call as the command passes them on: one text for each set of options."""
-        sets = [given.get("option") or [], *(text.split() for text in given.get("options") or [])]
+        sets = [
+            *(given.get(name) or [] for name in ("option", "good", "bad")),
+            *(text.split() for text in given.get("options") or []),
+        ]
         return [options_text(tuple(flags)) for flags in sets if flags]
 
     def _offered(self) -> dict[str, click.Parameter]:
@@ -227,6 +231,12 @@ TOOLS: tuple[Tool, ...] = (
         "accuracy", accuracy,
         "The errors of a program and of variants with other compiler options against a reference with 64-bit values: a verdict (as"
         " accurate, less, more, wrong), relative errors, ulps and unexpected NaN of each output, and the line where the error begins.",
+    ),
+    Tool(
+        "bisect", bisect,
+        "Find the compiler flags, and then the pass, that make two compiles of a program differ in values, memory, time or compile"
+        " time; with the steps, the changed instructions and the size of the smallest program that still differs.",
+        hidden=("save",),
     ),
     Tool(
         "profile", profile,

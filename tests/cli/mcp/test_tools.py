@@ -118,3 +118,14 @@ def test_wrong_limits_are_refused(options: tuple[str, str]) -> None:
     result = CliRunner().invoke(commands, ["mcp", *options])
     assert result.exit_code == 2
     assert options[1] in result.stderr
+
+
+def test_every_compiler_option_of_a_call_is_checked_and_no_file_is_written() -> None:
+    for tool in TOOLS:
+        offered = set(tool.input_schema["properties"])
+        for parameter in tool.command.params:
+            name = max(parameter.opts, key=len).lstrip("-").replace("-", "_")
+            metavar = parameter.metavar or ""
+            if "FLAG" in metavar and name in offered:
+                assert tool.flag_texts({name: ["xla_a=1"]}) == ["--xla_a=1"], (tool.name, name)
+            assert not (metavar in ("FOLDER", "FILE") and name in offered), (tool.name, name)
