@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from inspector.engines.targets import targets as targets
     from inspector.errors import InspectorError as InspectorError
     from inspector.errors import Unavailable as Unavailable
-    from inspector.execution.comparison import compare_runs as compare_runs
     from inspector.expectations.expectation import Expectation as Expectation
     from inspector.expectations.expectation import expect as expect
     from inspector.lowering.lower import lower as lower
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from inspector.platforms import Peak as Peak
     from inspector.stages.accuracy import accuracy as accuracy
     from inspector.stages.accuracy_result import Accuracy as Accuracy
+    from inspector.stages.compared_runs import compare_runs as compare_runs
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.estimates import compare as compare
     from inspector.stages.lowered import Lowered as Lowered
@@ -71,7 +71,7 @@ _HOMES = {
     "check": "inspector.course.checking",
     "cache_status": "inspector.api.cache_status",
     "compare": "inspector.stages.estimates",
-    "compare_runs": "inspector.execution.comparison",
+    "compare_runs": "inspector.stages.compared_runs",
     "CompileEvent": "inspector._jax.caches.compile_events",
     "Compiled": "inspector.stages.compiled",
     "Exploration": "inspector.api.exploration",

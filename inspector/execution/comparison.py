@@ -12,7 +12,6 @@ import numpy as np
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.array_difference import Array, Difference, difference
 from inspector.execution.outcome import Outcome
-from inspector.execution.run import Run
 from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
 from inspector.support.units import format_seconds
 
@@ -25,11 +24,12 @@ _FEW_ULPS = 1024  # larger numbers are misleading: near 0, two almost equal numb
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Speed:
-    """The relative speed of two runs, from 95% confidence intervals of their medians.
+    """The relative speed of two runs.
 
     Attributes:
       ratio: the other run's median divided by this run's median; above 1 if this run is faster.
-      is_known: whether the intervals do not overlap, so that the difference exceeds the noise.
+      is_known: whether the difference exceeds the noise: the 95% confidence intervals of both medians do not overlap, or for programs
+        that ran in turns, one was faster in enough of them.
       words: a summary.
     """
 
@@ -106,17 +106,12 @@ def _row(each: Difference) -> tuple[object, ...]:
     return tuple(getattr(each, field.name) for field in dataclasses.fields(each))
 
 
-def compare_runs(run: Run, other: Run) -> Comparison:
+def compare_outcomes(ours: Outcome, theirs: Outcome) -> Comparison:
     """Compares the outputs and durations of two runs with the same inputs.
 
     Raises:
-      ExecutionError: the inputs, or the number, shapes or types of outputs, differ.
+      ExecutionError: the inputs, or the number, shapes or types of outputs, differ, or outputs were not kept.
     """
-    return compare_outcomes(Outcome.of(run), Outcome.of(other))
-
-
-def compare_outcomes(ours: Outcome, theirs: Outcome) -> Comparison:
-    """Compares outcomes as `compare_runs` compares runs. Raises ExecutionError if outputs were not kept."""
     outputs, others = _outputs(ours), _outputs(theirs)
     types, other_types = ([(o.shape, o.dtype.name) for o in each] for each in (outputs, others))
     if types != other_types:
@@ -146,7 +141,7 @@ def _listed(types: Sequence[tuple[tuple[int, ...], str]]) -> str:
 
 
 def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:
-    """Compares two sets of durations."""
+    """Compares two sets of durations by 95% confidence intervals of their medians."""
     ours, theirs = median_interval(durations_s), median_interval(other_s)
     for interval in (ours, theirs):
         if isinstance(interval, Unavailable):
@@ -155,13 +150,26 @@ def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Una
     assert not isinstance(theirs, Unavailable)
     middle, other_middle = float(np.median(durations_s)), float(np.median(other_s))
     ratio = other_middle / middle if middle else math.inf
+    is_known = ours[1] < theirs[0] or theirs[1] < ours[0]
+    return speed_in_words(ratio, middle, other_middle, is_known=is_known)
+
+
+def speed_in_words(ratio: float, middle_s: float, other_s: float, *, is_known: bool) -> Speed:
+    """Returns a relative speed.
+
+    Args:
+      ratio: as `Speed.ratio`.
+      middle_s: the median duration of the run, in seconds.
+      other_s: that of the other run.
+      is_known: whether the difference exceeds the noise.
+    """
     times = f"{max(ratio, 1 / ratio if ratio else math.inf):.2f} times as fast"
-    medians = f"median {format_seconds(middle)} and {format_seconds(other_middle)}"
-    if ours[1] < theirs[0]:
-        return Speed(ratio, True, f"faster, {times} ({medians})")
-    if theirs[1] < ours[0]:
-        return Speed(ratio, True, f"slower, the other is {times} ({medians})")
-    return Speed(ratio, False, f"no difference beyond the noise ({medians})")
+    medians = f"median {format_seconds(middle_s)} and {format_seconds(other_s)}"
+    if not is_known:
+        return Speed(ratio, False, f"no difference beyond the noise ({medians})")
+    return Speed(
+        ratio, True, f"faster, {times} ({medians})" if ratio > 1 else f"slower, the other is {times} ({medians})"
+    )
 
 
 def median_interval(durations_s: Sequence[float]) -> tuple[float, float] | Unavailable:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -14,9 +15,10 @@ import pytest
 import inspector
 from inspector.compilation.program import Argument
 from inspector.engines.inline import InlineEngine
-from inspector.errors import ExecutionError, Unavailable
-from inspector.execution.comparison import Comparison, Speed, compare_runs, median_interval, speed
+from inspector.errors import ExecutionError, ParameterError, Unavailable
+from inspector.execution.comparison import Comparison, Speed, median_interval, speed
 from inspector.execution.run import Run
+from inspector.stages.compared_runs import compare_runs
 
 
 @pytest.fixture(scope="module")
@@ -223,3 +225,29 @@ def test_two_compiles_of_one_function_agree_or_report_the_difference() -> None:
     (found,) = compare_runs(*runs).differences
     unlike = runs[0].outputs[0] != runs[1].outputs[0]
     assert found.differing == int(np.sum(unlike & ~(np.isnan(runs[0].outputs[0]) & np.isnan(runs[1].outputs[0]))))
+
+
+def test_two_programs_run_in_turns_on_the_same_inputs() -> None:
+    def network(layers: int) -> Any:
+        return lambda x, w: jax.lax.fori_loop(0, layers, lambda _, x: jnp.tanh(x @ w), x)
+
+    x = np.linspace(-1, 1, 128 * 128, dtype=np.float32).reshape(128, 128)
+    short, long = (inspector.lower(network(layers), x, x).compile(target="cpu") for layers in (4, 16))
+    found = inspector.compare_runs(short, long, x, x)
+    assert isinstance(found.speed, Speed)
+    assert found.speed.is_known
+    assert found.speed.ratio > 2
+    assert not found.same
+    assert inspector.compare_runs(short, short).same
+
+
+def test_only_runs_or_programs_are_compared() -> None:
+    compiled = inspector.lower(jnp.sin, np.float32(1)).compile(target="cpu")
+    run = compiled.run(np.float32(1), repeat=1)
+    for pair in ((compiled, run), (run, 3), ("a", "b")):
+        with pytest.raises(
+            ParameterError, match=r"compares two runs, from Compiled\.run\(\), or two compiled programs"
+        ):
+            inspector.compare_runs(*pair)  # type: ignore[call-overload]
+    with pytest.raises(ParameterError, match="takes no further arguments, got 1"):
+        inspector.compare_runs(run, run, 1)  # type: ignore[call-overload]

@@ -17,9 +17,8 @@ from inspector.compilation.request import RunReply
 from inspector.engines.choice import engine_for
 from inspector.errors import CancelledError, InspectorError, ParameterError, Unavailable
 from inspector.execution.array_difference import Array, difference
-from inspector.execution.comparison import speed
 from inspector.execution.inputs import Input
-from inspector.execution.interleaved import run_interleaved
+from inspector.execution.interleaved import run_until_apart
 from inspector.execution.run import finish, start
 from inspector.execution.tolerances import departures
 from inspector.stages.compiled import as_compiled
@@ -34,7 +33,6 @@ Predicate = Callable[..., bool]
 
 _SHARE = 0.5  # of the difference between both sides, from which on a trial counts as bad
 _LEAST_SHARE = {"memory": 0.0, "time": 1e-3, "compile_time": 0.25}  # smaller relative differences are none
-_EXECUTIONS, _MOST_EXECUTIONS, _BATCHES = 10, 60, 2
 
 
 class NoResultError(Exception):
@@ -231,26 +229,13 @@ class MeasuredTimeJudge(Judge[Trial]):
 
 
 def _measured(good: Trial, other: Trial) -> tuple[float, str]:
-    """Returns the logarithm of the ratio of both medians, in words too; 0 unless the intervals part in two batches in sequence."""
-    programs = [good.compiled, other.compiled]
+    """Returns the logarithm of the ratio of both medians, in words too; 0 without a known difference."""
+    programs = good.compiled, other.compiled
     engines = [engine_for(None, each.program, each.target) for each in programs]
-    times: list[tuple[float, ...]] = [(), ()]
-    parted, words = 0, ""
-    while len(times[0]) < _MOST_EXECUTIONS:
-        latest: list[tuple[float, ...]] = []
-        for found in run_interleaved(programs, engines, repeat=_EXECUTIONS, is_over=good.pool.is_over):
-            if isinstance(found, Unavailable):
-                raise NoResultError(found.reason)
-            latest.append(found)
-        times = [before + after for before, after in zip(times, latest, strict=True)]
-        batch, whole = speed(*latest), speed(*times)
-        if isinstance(batch, Unavailable) or isinstance(whole, Unavailable):  # the time limit ended a batch
-            continue
-        words = whole.words
-        parted = parted + 1 if batch.is_known and whole.is_known else 0
-        if parted == _BATCHES:
-            return math.log(whole.ratio), words
-    return 0.0, words
+    found = run_until_apart(programs, (engines[0], engines[1]), is_over=good.pool.is_over)
+    if isinstance(found, Unavailable):
+        raise NoResultError(found.reason)
+    return math.log(found.speed.ratio) if found.speed.is_known else 0.0, found.speed.words
 
 
 class PredicateJudge(Judge[bool]):
