@@ -56,7 +56,6 @@ def accuracy(
     from inspector.errors import Unavailable
     from inspector.stages.accuracy import begin_accuracy
     from inspector.stages.accuracy_result import ACCURACY_COLUMNS
-    from inspector.stages.departure import Departure
 
     prepare(target)
     source = open_program(request)
@@ -71,8 +70,8 @@ def accuracy(
     else:
         print_described(ACCURACY_COLUMNS, measured.rows())
         for variant in measured:
-            if isinstance(variant.departure, Departure):
-                click.echo(f"{variant.name}: {variant.departure.words}")
+            if variant.line_words:
+                click.echo(f"{variant.name}: {variant.line_words}")
         for note in measured.remarks:
             click.echo(f"note: {note}", err=True)
     verdicts = [variant.verdict for variant in measured]

@@ -75,6 +75,8 @@ class OutputError:
       outside: elements outside the tolerance, including these.
       is_zero: whether the exact output is 0 up to rounding, for example the gradient of a bias before a normalization. Its scale
         is then that of the inputs.
+      underflows: whether all elements are 0 because the reference, which is not 0, is below the smallest normal number of the
+        type. They count as correct.
     """
 
     path: str
@@ -89,6 +91,7 @@ class OutputError:
     finite: int
     outside: int
     is_zero: bool = False
+    underflows: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -167,6 +170,7 @@ def output_error(
         finite=int((odd & are_finite).sum()),
         outside=int(odd.sum() + (apart > atol + rtol * sizes).sum()),
         is_zero=is_zero,
+        underflows=_is_float(name) and not wide.any() and 0 < float(np.max(sizes, initial=0.0)) < _smallest(name),
     )
 
 

@@ -51,7 +51,7 @@ _MOST_DEVICES = 256
 _NAMED = 3
 _STRICT = Options.of({"xla_cpu_enable_fast_math": False})
 _NOT_NEEDED = Unavailable("the variant is correct, and at least as accurate as the baseline")
-_NOT_LOCATED = Unavailable("its line was not searched", "pass locate=True")
+_NOT_LOCATED = Unavailable("the search was switched off", "pass locate=True")
 
 
 @needs_jax("Measuring accuracy")
@@ -217,6 +217,9 @@ class AccuracyMeasurement:
         if not isinstance(baseline, Unavailable) and (zeros := [each.path for each in baseline if each.is_zero]):
             listed = format_list([f"result{path}" for path in zeros], _NAMED)
             notes.append(f"0 up to rounding, so that the errors are relative to the inputs: {listed}")
+        if not isinstance(baseline, Unavailable) and (under := [each for each in baseline if each.underflows]):
+            listed = format_list([f"result{each.path} ({each.dtype})" for each in under], _NAMED)
+            notes.append(f"0 by underflow: the exact values are below the smallest normal number of the type: {listed}")
         if not any(array.dtype.kind in "fc" for array in exact.arrays):
             notes.append("the program has no floating-point results")
         return tuple(notes)

@@ -100,9 +100,16 @@ class VariantAccuracy:
         for name, noun in (("nans", "NaN"), ("infinities", "infinite")):
             if count := sum(getattr(each.error, name) for each in self.outputs):
                 parts.append(f"{count:,} {noun}")
-        if isinstance(self.departure, Departure):
-            parts.append(self.departure.words)
+        if self.line_words:
+            parts.append(self.line_words)
         return ", ".join(parts)
+
+    @property
+    def line_words(self) -> str:
+        """The departure; for a variant that is wrong or less accurate, the reason if there is none; "" for others."""
+        if isinstance(self.departure, Departure):
+            return self.departure.words
+        return f"no line: {self.departure.reason}" if self.verdict in ("wrong", "less accurate") else ""
 
     def __repr__(self) -> str:
         return f"<VariantAccuracy {self.name}: {self.words}>"

@@ -21,6 +21,7 @@ from inspector.support.units import format_array
 Cause = Literal["not finite", "error", "accumulation", "choice", "options"]
 
 _FAR = 8.0  # times the error of the operands, or of a rounding
+_LOST = 0.5  # relative error of a value without a correct digit
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -28,8 +29,8 @@ class Departure:
     """The equation whose value departs from a 64-bit evaluation.
 
     Attributes:
-      cause: "not finite" for the first value that is NaN or infinite in only one of the evaluations; "error" if its error is much
-        larger than that of its operands; "accumulation" if its error grows with each execution of a loop; "choice" for an
+      cause: "not finite" for the first value that is NaN or infinite in only one of the evaluations, unless an operand of it had
+        lost all digits before, such as a negative variance; "error" if its error is much larger than that of its operands; "accumulation" if its error grows with each execution of a loop; "choice" for an
         integer or a boolean that differs, such as the index of a maximum; "options" if the variant's options change the number of
         its NaN and infinite values, or a boolean or an integer, which the baseline's options do not.
       primitive: JAX's primitive, such as `sub`.
@@ -38,7 +39,7 @@ class Departure:
       before: the largest relative error of its operands.
       after: the largest relative error of its result; infinite for "not finite" and "options".
       digits: decimal digits that it loses: the error of its result over that of its operands, or over the rounding error of the
-        program's results if that is larger; infinite for "not finite" and "options".
+        program's results if that is larger, at most all digits of their type; infinite for "not finite" and "options".
       execution: the execution with this error, from 0; more than 0 only in a loop.
       executions: how often it ran.
     """
@@ -119,7 +120,9 @@ class _Search:
     def departure(self) -> Departure | Unavailable:
         for result in self._results:
             if self._is_odd(result):
-                return self.made(self._first_odd(result), "not finite")
+                odd = self._first_odd(result)
+                lost = self._lost_before(odd)
+                return self.made(odd, "not finite") if lost < 0 else self.made(lost, "error")
         if not self._results:
             return _NOTHING
         worst = max(self._results, key=self._error)
@@ -130,9 +133,7 @@ class _Search:
             return _NOTHING
         culprit = max(path, key=self._growth)
         if self._growth(culprit) >= _FAR:
-            node = self._nodes[culprit]
-            is_number = "float" in node.dtype or "complex" in node.dtype
-            return self.made(culprit, "error" if is_number else "choice")
+            return self.made(culprit, "error" if self._is_float(culprit) else "choice")
         if is_loop:
             return self.made(path[-1], "accumulation")
         return Unavailable(f"the error grows gradually over {len(path)} equations, without a single cause")
@@ -148,7 +149,7 @@ class _Search:
             frames=tuple(Frame(*frame) for frame in node.frames),
             before=max(self._operand_errors(number), default=0.0),
             after=math.inf if is_odd else float(record[PEAK]),
-            digits=math.inf if is_odd else max(0.0, math.log10(self._growth(number))),
+            digits=math.inf if is_odd else min(max(0.0, math.log10(self._growth(number))), -math.log10(self._epsilon)),
             execution=max(0, int(record[FIRST if is_odd else PEAK_AT])),
             executions=int(record[COUNT]),
         )
@@ -200,6 +201,20 @@ class _Search:
             if not earlier:
                 return current
             current = earlier[0]
+
+    def _lost_before(self, odd: int) -> int:
+        """Returns the equation that lost the digits of an operand of the first unexpected NaN or infinity; -1 if there is none."""
+        leaves = {leaf for operand in self._nodes[odd].operands for leaf in self._leaves(operand)} - {odd}
+        first = self._record(odd)[FIRST]
+        lost = [leaf for leaf in leaves if self._error(leaf) >= _LOST and self._record(leaf)[PEAK_AT] <= first]
+        if not lost:
+            return -1
+        path, _ = self._path(max(lost, key=self._error))
+        culprit = max(path, key=self._growth, default=-1)
+        return culprit if culprit >= 0 and self._growth(culprit) >= _FAR and self._is_float(culprit) else -1
+
+    def _is_float(self, number: int) -> bool:
+        return any(kind in self._nodes[number].dtype for kind in ("float", "complex"))
 
     def _path(self, number: int) -> tuple[list[int], bool]:
         """Follows the largest errors from a result. Also returns whether the path ends where a loop begins again."""

@@ -45,6 +45,21 @@ def test_an_output_that_is_0_up_to_rounding_has_the_scale_of_the_inputs() -> Non
     assert not output_error("", noise * 1e-17, noise[::-1] * 1e-17, Tolerance(), inputs_scale=2.0).is_zero
 
 
+@pytest.mark.parametrize(
+    ("values", "exact", "expected"),
+    [
+        ([0, 0], [1e-8, 2e-15], True),
+        ([0, 0], [1e-8, 1e-3], False),
+        ([0, 6e-8], [1e-8, 6e-8], False),
+        ([0, 0], [0, 0], False),
+        ([], [], False),
+    ],
+)
+def test_a_result_that_underflows_to_0_is_recognized(values: list[float], exact: list[float], expected: bool) -> None:
+    assert error_of(np.float16(values), np.array(exact)).underflows is expected
+    assert not error_of(np.zeros(1, np.int32), np.zeros(1, np.int32)).underflows
+
+
 def test_a_rounded_result_is_half_an_ulp_off() -> None:
     exact = np.random.default_rng(0).uniform(1, 1024, 1000)
     for dtype in (np.float32, np.float16, jnp.bfloat16):

@@ -92,6 +92,36 @@ def test_cancellation_is_found_at_its_line() -> None:
     assert "by cancellation" in found.words
 
 
+def test_a_nan_of_an_operand_without_correct_digits_is_found_where_these_are_lost() -> None:
+    def normalized(x: Any) -> Any:
+        mean = x.mean(-1, keepdims=True)
+        variance = (x * x).mean(-1, keepdims=True) - mean * mean
+        return (x - mean) / jnp.sqrt(variance + 1e-5)
+
+    x = normal(64, 256) + np.float32(3000)
+    found = inspector.accuracy(inspector.lower(normalized, x), x)
+    where = located(found)
+    assert found[0].outputs[0].error.nans  # type: ignore[union-attr]
+    assert (where.cause, where.primitive, where.frames[0].line) == ("error", "sub", line_of("- mean *", normalized))
+    assert where.digits <= 7
+
+
+def test_a_result_without_a_line_has_the_reason() -> None:
+    x = normal(4)
+    found = inspector.accuracy(inspector.lower(jnp.exp, x), x, rtol=1e-12, atol=0.0)
+    assert isinstance(found[0].departure, Unavailable)
+    assert f"no line: {found[0].departure.reason}" in repr(found)
+
+
+def test_an_underflow_is_noted() -> None:
+    x = np.full(4, 1e-4, np.float16)
+    found = inspector.accuracy(inspector.lower(jax.grad(lambda x: jnp.mean((x * x) ** 2)), x), x)
+    assert found[0].verdict == "as accurate"
+    assert found.notes == (
+        "0 by underflow: the exact values are below the smallest normal number of the type: result (float16)",
+    )
+
+
 def test_an_error_that_grows_in_a_loop_is_an_accumulation() -> None:
     x = CASES["sum in a loop"].args[0]
     found = located(inspector.accuracy(inspector.lower(naive_sum, x), x))
