@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inspector.errors import check_bool
+from inspector.errors import ParameterError, check_bool
 from inspector.support import files
 from inspector.support.notebook import short
 
@@ -77,12 +77,12 @@ def check_time_limit(limit_s: object, name: str = "time_limit_s") -> None:
       name: the parameter's name, for the message.
 
     Raises:
-      ValueError: the limit is neither a number above 0 nor None.
+      ParameterError: the limit is neither a number above 0 nor None.
     """
     if limit_s is not None and not (
         isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool) and limit_s > 0
     ):
-        raise ValueError(f"{name} must be a number of seconds above 0, or None, got {short(limit_s)}.")
+        raise ParameterError(f"{name} must be a number of seconds above 0, or None, got {short(limit_s)}.")
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:

@@ -134,7 +134,8 @@ def test_invalid_parameters_are_refused(lowered: inspector.Lowered) -> None:
         "runs the program, but tpu:v5e:2x2": ((lowered, {}, "tpu:v5e:2x2"), {}, TargetError),
         "was compiled from another program": ((lowered, {}, other), {}, ParameterError),
         "wait must be True or False": ((lowered, {}, NANS), {"wait": 1}, OptionError),
-        "time_limit_s": ((lowered, {}, NANS), {"time_limit_s": -1}, ValueError),
+        "time_limit_s": ((lowered, {}, NANS), {"time_limit_s": -1}, ParameterError),
+        "kwargs must be a mapping": ((lowered, {}, NANS), {"kwargs": 3}, ParameterError),
         r"takes 1 array": ((lowered, {}, NANS, X, X), {}, ExecutionError),
         "cannot be compiled, so nothing": (
             (inspector.lower(missing, X), {}, {}),
@@ -163,6 +164,11 @@ def test_equal_sides_have_no_difference(lowered: inspector.Lowered) -> None:
         found.save_reproduction("nowhere")
     with pytest.raises(UnavailableError):
         found.changes_table()
+
+
+def test_a_predicate_that_is_true_for_both_sides_has_no_difference(lowered: inspector.Lowered) -> None:
+    found = inspector.bisect(lowered, {}, NANS, X, target="cpu", by=lambda compiled: True)
+    assert (found.verdict, found.difference) == ("no difference", "True, good True")
 
 
 def test_a_side_that_differs_from_itself_is_flaky(lowered: inspector.Lowered) -> None:

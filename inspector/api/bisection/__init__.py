@@ -24,6 +24,7 @@ from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError, check_bool
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered, lowered_for
+from inspector.support.notebook import short
 
 ABOUT_STEPS = 40
 """The length of a bar: the number of steps is not known before."""
@@ -107,6 +108,8 @@ def bisect(
     check_time_limit(trial_limit_s, "trial_limit_s")
     for name, value in {"wait": wait, "reproduce": reproduce, "show_progress": show_progress}.items():
         check_bool(name, value, OptionError)
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ParameterError(f"kwargs must be a mapping of the function's keyword arguments, got {short(kwargs)}.")
     sides = Side.of(good, target), Side.of(bad, target)
     is_run = can_run(*(side.target for side in sides))
     judge = judge_of(by, rtol, atol, is_run)

@@ -266,7 +266,7 @@ class PredicateJudge(Judge[bool]):
         return bool(answer)
 
     def compare(self, good: bool, other: bool) -> Compared:
-        return Compared(good != other, str(other))
+        return Compared(good != other, f"{other}, good {good}")
 
 
 def _argument_count(predicate: Predicate) -> int:
