@@ -197,6 +197,16 @@ def test_from_a_nan_to_files_that_show_it_with_jax_alone(lowered: inspector.Lowe
     assert "inspector" not in (tmp_path / "issue" / "run.py").read_text().replace("without inspector", "")
 
 
+def test_the_script_sets_flags_that_jax_does_not_take_from_xla_flags(tmp_path: Path) -> None:
+    x = np.array([1, np.nan, 3, 4, 5], np.float32)
+    flags = {"xla_cpu_enable_fast_min_max": True}
+    found = inspector.bisect(inspector.lower(jnp.max, x), {}, flags, x, target="cpu")
+    found.save_reproduction(tmp_path)
+    shown = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert "good nan, bad 5.0" in shown.stdout
+
+
 def test_the_script_reports_a_difference_that_is_gone(lowered: inspector.Lowered, tmp_path: Path) -> None:
     found = inspector.bisect(lowered, {}, NANS, X, target="cpu")
     found.save_reproduction(tmp_path)

@@ -18,6 +18,7 @@ Needs JAX and NumPy only. Exits with status 0 if the difference shows, 1 if it d
 
 import dataclasses
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -52,8 +53,18 @@ def compile_side(side, arrays):
         module_kept_var_idx=tuple(range(len(arrays))),
     )
     lowered = jax.jit(exported.call).lower(*arrays)
+    flags = [flag.lstrip("-").split("=", 1) for flag in shlex.split(SIDES[side]["xla_flags"]) if "=" in flag]
+    flags = {name: {"true": True, "false": False}.get(value, value) for name, value in flags}
+    options = SIDES[side]["compiler_options"]
+    try:  # some values of XLA_FLAGS are replaced when JAX compiles, such as that of xla_cpu_enable_fast_min_max
+        return timed_compile(lowered, {**flags, **options})
+    except Exception:  # and some flags are not options of a compile
+        return timed_compile(lowered, options)
+
+
+def timed_compile(lowered, options):
     began = time.perf_counter()
-    compiled = lowered.compile(compiler_options=SIDES[side]["compiler_options"] or None)
+    compiled = lowered.compile(compiler_options=options or None)
     return compiled, time.perf_counter() - began
 
 
