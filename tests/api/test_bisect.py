@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.api.bisection.judges import NumberJudge
 from inspector.api.bisection.search import Memory, minimal_subset, shortest_prefix
 from inspector.api.bisection.sides import Side, changed, changes_between
 from inspector.errors import (
@@ -237,3 +238,28 @@ def test_no_time_is_a_result_too(lowered: inspector.Lowered) -> None:
     found = inspector.bisect(lowered, {}, NANS, X, target="cpu", time_limit_s=0.01)
     assert found.verdict == "not finished"
     assert "the time limit ended" in found.difference
+
+
+def test_compile_times_are_compared_by_ratio() -> None:
+    judge = NumberJudge("compile_time", lambda compiled: compiled.timings["compile_s"], "{:.3f} s".format)
+    assert judge.calibrate(0.3, 1.5).differs
+    assert judge.compare(0.03, 0.15).differs  # a small part of the program
+    assert not judge.compare(0.3, 0.4).differs
+    assert not judge.compare(0.001, 0.005).differs  # noise
+    assert not judge.calibrate(1.0, 1.1).differs
+
+
+@pytest.mark.slow
+def test_the_measured_time_is_that_of_the_bad_side() -> None:
+    def chain(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 40, lambda _, x: jnp.sin(x) + jnp.cos(x), x)
+
+    lowered = inspector.lower(chain, np.ones(20_000, np.float32))
+    found = inspector.bisect(
+        lowered, {}, {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 2}, by="time", target="cpu",
+        reproduce=False,
+    )  # fmt: skip
+    assert [each.name for each in found.culprits] == ["xla_backend_optimization_level"]
+    assert found.difference.startswith("slower, the other is ")
+    same = inspector.bisect(lowered, {}, {"xla_cpu_parallel_codegen_split_count": 2}, by="time", target="cpu")
+    assert same.verdict == "no difference"

@@ -32,6 +32,7 @@ By = Literal["values", "memory", "time", "compile_time"]
 Predicate = Callable[..., bool]
 
 _SHARE = 0.5  # of the difference between both sides, from which on a trial counts as bad
+_LEAST_COMPILE_S = 0.02  # smaller differences of compile times are noise
 _LEAST_SHARE = {"memory": 0.0, "time": 1e-3, "compile_time": 0.25}  # smaller relative differences are none
 
 
@@ -177,7 +178,10 @@ def _is_finite(values: Array) -> Any:
 
 
 class NumberJudge(Judge[float]):
-    """Compares a number that every compile has. A trial is bad from the middle of both sides on."""
+    """Compares a number that every compile has. A trial is bad from the middle of both sides on.
+
+    Compile times are compared by ratio: a small part of a program is as many times slower to compile as the whole program.
+    """
 
     def __init__(
         self, by: str, value: Callable[[CompiledProgram], float | Unavailable], text: Callable[[float], str]
@@ -195,18 +199,24 @@ class NumberJudge(Judge[float]):
         return float(value)
 
     def calibrate(self, good: float, bad: float) -> Compared:
-        self._gap = bad - good
-        if abs(self._gap) <= _LEAST_SHARE[self.by] * max(abs(good), abs(bad)):
+        self._gap = self._change(good, bad)
+        if abs(bad - good) <= _LEAST_SHARE[self.by] * max(abs(good), abs(bad)):
             self._gap = 0.0
         return self.compare(good, bad)
 
+    def _change(self, good: float, other: float) -> float:
+        """Returns the change from the good side: a difference, or the logarithm of a ratio of compile times."""
+        if self.by != "compile_time":
+            return other - good
+        return 0.0 if abs(other - good) < _LEAST_COMPILE_S or min(good, other) <= 0 else math.log(other / good)
+
     def compare(self, good: float, other: float) -> Compared:
-        differs = self._gap != 0 and (other - good) / self._gap >= _SHARE
+        differs = self._gap != 0 and self._change(good, other) / self._gap >= _SHARE
         return Compared(differs, f"{self._text(other)}, good {self._text(good)}")
 
 
 class MeasuredTimeJudge(Judge[Trial]):
-    """Runs a program and the good one in turns until the confidence intervals of their medians part."""
+    """Runs a program and the good one in turns until one is known to be faster."""
 
     by = "time"
     needs_inputs = True
@@ -229,8 +239,8 @@ class MeasuredTimeJudge(Judge[Trial]):
 
 
 def _measured(good: Trial, other: Trial) -> tuple[float, str]:
-    """Returns the logarithm of the ratio of both medians, in words too; 0 without a known difference."""
-    programs = good.compiled, other.compiled
+    """Returns the logarithm of the good side's time over the other's, and its speed in words; 0 without a known difference."""
+    programs = other.compiled, good.compiled
     engines = [engine_for(None, each.program, each.target) for each in programs]
     found = run_until_apart(programs, (engines[0], engines[1]), is_over=good.pool.is_over)
     if isinstance(found, Unavailable):
