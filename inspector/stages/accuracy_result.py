@@ -244,7 +244,7 @@ ACCURACY_COLUMNS: TableDescription[AccuracyRow] = TableDescription(
     TableColumn("finite", "int", lambda row: _of_error(row, "finite")),
     TableColumn("outside", "int", lambda row: _of_error(row, "outside")),
     TableColumn("count", "int", lambda row: _of_error(row, "count")),
-    TableColumn("departure", "text", lambda row: None if (d := _departure(row)) is None else d.words),
+    TableColumn("departure", "text", lambda row: row.variant.line_words or None),
     TableColumn("source_file", "text", lambda row: None if (f := _frame(row)) is None else f.file),
     TableColumn("source_line", "int", lambda row: None if (f := _frame(row)) is None else f.line),
 )  # fmt: skip
