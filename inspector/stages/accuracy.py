@@ -39,7 +39,7 @@ from inspector.stages.variant_forms import OptionsLike, variants_of
 from inspector.support.units import format_list
 
 if TYPE_CHECKING:
-    from inspector._jax.lowering.equation_errors import EquationLog
+    from inspector._jax.lowering.equation_log import EquationLog
     from inspector._jax.lowering.widening import Narrow
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from inspector._jax.lowering.equation_errors import COUNT, FIRST, OPERANDS, PEAK, PEAK_AT, SUM, EquationLog
+from inspector._jax.lowering.equation_log import COUNT, FIRST, OPERANDS, PEAK, PEAK_AT, SUM, EquationLog
 from inspector.errors import Unavailable
 from inspector.hlo.source import Frame, own_frame, own_line
 from inspector.support.units import format_array

@@ -19,12 +19,22 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import PartitionSpec
 
+from inspector._jax.lowering.equation_log import (
+    COUNT,
+    FIRST,
+    OPERANDS,
+    PEAK,
+    PEAK_AT,
+    SUM,
+    EquationLog,
+    EquationNode,
+    Frames,
+)
 from inspector._jax.lowering.equations import AxisEnv, bind, called_jaxpr, kind_of, manual_axes, scan_counts
 from inspector._jax.lowering.jaxprs import frames_of, open_jaxpr
 from inspector._jax.lowering.stages import Traced, dtype_name
 from inspector._jax.lowering.widening import (
     CALLBACKS,
-    Frames,
     Widened,
     call_without_donations,
     is_finite,
@@ -36,48 +46,9 @@ from inspector.errors import LoweringError
 
 _MOST_EQUATIONS = 3000  # each adds about a dozen operations to the program
 
-COUNT, FIRST, PEAK, PEAK_AT, SUM, OPERANDS = range(6)
-"""Positions in the statistics of an equation: number of executions; the first execution (from 0) with a finite value that should
-not be finite, or the reverse, -1 for none; the largest error of any execution; the execution that has it; the number of NaN and
-infinite elements, or for integers and booleans the sum of all elements, of all executions as the program computes them. From
-`OPERANDS` on, for each operand: 1 if it had such values in that first execution; then for each operand: its error in the execution with the largest."""
-
 Pair: TypeAlias = tuple[Any, Any]
 Path: TypeAlias = tuple[int, ...]
 Log: TypeAlias = dict[Path, Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EquationNode:
-    """A value of a program, with the equation that computes it.
-
-    Attributes:
-      primitive: JAX's name; "" for a value that comes from several equations, such as one that a loop carries.
-      frames: user frames of the equation.
-      shape, dtype: of its first result.
-      operands: nodes of its operands, -1 for arguments and constants.
-      slot: position of its statistics in the log; -1 for an equation that only moves values.
-    """
-
-    primitive: str
-    frames: Frames
-    shape: tuple[int, ...]
-    dtype: str
-    operands: tuple[int, ...]
-    slot: int = -1
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EquationLog:
-    """The equations of a program, and the format of its statistics.
-
-    Attributes:
-      nodes: the values.
-      results: the node of each result of the program; -1 for arguments and constants.
-    """
-
-    nodes: tuple[EquationNode, ...]
-    results: tuple[int, ...]
 
 
 def measured_call(traced: Traced) -> tuple[Traced, EquationLog]:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import jax
 
-from inspector._jax.lowering.equation_errors import EquationLog, measured_call, measured_jaxpr
+from inspector._jax.lowering.equation_errors import measured_call, measured_jaxpr
+from inspector._jax.lowering.equation_log import EquationLog
 from inspector._jax.lowering.equations import AxisEnv
 from inspector._jax.lowering.observing import Logged, ObserveLimits, observed_call, observed_jaxpr
 from inspector._jax.lowering.stages import Traced

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from inspector._jax.lowering.equation_log import Frames
 from inspector._jax.lowering.equations import (
     AxisEnv,
     bind,
@@ -29,7 +30,6 @@ from inspector._jax.lowering.equations import (
 from inspector._jax.lowering.jaxprs import frames_of, open_jaxpr
 from inspector._jax.lowering.stages import Traced, traced_as, with_donated
 
-Frames: TypeAlias = tuple[tuple[str, int, str], ...]
 """(file, line, function) of user frames, innermost first."""
 
 
