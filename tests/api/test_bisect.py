@@ -180,6 +180,7 @@ def test_a_side_that_differs_from_itself_is_flaky(lowered: inspector.Lowered) ->
     assert "does not always give the same result" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_from_a_nan_to_files_that_show_it_with_jax_alone(lowered: inspector.Lowered, tmp_path: Path) -> None:
     found = inspector.bisect(lowered, {}, {**NANS, "xla_gpu_ftz": True}, X, target="cpu")
     assert {each.name for each in found.culprits} == {*NANS}
@@ -208,6 +209,7 @@ def test_the_script_sets_flags_that_jax_does_not_take_from_xla_flags(tmp_path: P
     assert "good nan, bad 5.0" in shown.stdout
 
 
+@pytest.mark.slow
 def test_the_script_reports_a_difference_that_is_gone(lowered: inspector.Lowered, tmp_path: Path) -> None:
     found = inspector.bisect(lowered, {}, NANS, X, target="cpu")
     found.save_reproduction(tmp_path)

@@ -157,6 +157,7 @@ def test_findings_with_proofs_and_a_limit(run: Run) -> None:
     assert "none with a gain above 1 %" in run("expect", *call[1:], "--no-findings", status=1).stdout
 
 
+@pytest.mark.slow
 def test_accuracy_of_variants(run: Run) -> None:
     call = ("accuracy", "step.py:variance", "--args-from", "shifted", "-t", "cpu")
     text = run(*call, "-X", "xla_cpu_enable_fast_math=true").stdout
@@ -649,6 +650,7 @@ def test_a_scan(run: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_bisection_with_a_reproduction(run: Run, tmp_path: Path) -> None:
     flags = ("xla_cpu_enable_fast_math=true", "xla_cpu_fast_math_honor_nans=false", "xla_gpu_ftz=true")
     bad = [word for flag in flags for word in ("--bad", flag)]

@@ -70,7 +70,14 @@ def test_stacked_values(program: Any, args: tuple[Any, ...], trips: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("program", "args"), [(layers, (WS, X)), (cell, (GATES, XS)), (in_jit, (WS, X)), (named_carry, (WS, X))]
+    ("program", "args"),
+    [
+        (layers, (WS, X)),
+        *(
+            pytest.param(program, args, marks=pytest.mark.slow)
+            for program, args in ((cell, (GATES, XS)), (in_jit, (WS, X)), (named_carry, (WS, X)))
+        ),
+    ],
 )
 def test_the_proof_equals_the_checkpoint_by_hand(program: Any, args: tuple[Any, ...]) -> None:
     (finding,) = all_found("scan-residuals", program(plain), *args)

@@ -379,9 +379,9 @@ def _products(lowered: Lowered) -> int:
 @pytest.mark.parametrize(
     ("fun", "checkpoint", "products"),
     [
-        (_loops, "none", 6),
+        pytest.param(_loops, "none", 6, marks=pytest.mark.slow),
         (_loops, "loops", 8),
-        (_kept, "none", 6),
+        pytest.param(_kept, "none", 6, marks=pytest.mark.slow),
         (_kept, "dots_saveable", 6),
         (_kept, "nothing_saveable", 8),
     ],

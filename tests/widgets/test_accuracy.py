@@ -43,6 +43,7 @@ def test_all_variants_of_the_call_are_measured(explorer: Explorer) -> None:
     assert [each["state"] for each in box.of("accuracy", variant=1)][:2] == ["queued", "running"]
 
 
+@pytest.mark.slow
 def test_variants_of_another_call_are_left_out(explorer: Explorer) -> None:
     same, other = explorer.add(target="cpu:2"), explorer.what_if(dtype={"x": jnp.bfloat16})
     explorer.wait(120)

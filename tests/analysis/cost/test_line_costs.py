@@ -57,7 +57,7 @@ def loss(w: Any, x: Any) -> Any:
     return jnp.sum(h**2)
 
 
-@pytest.mark.parametrize("name", ["mlp", "tf1", "looped"])
+@pytest.mark.parametrize("name", ["mlp", pytest.param("tf1", marks=pytest.mark.slow), "looped"])
 def test_the_lines_of_every_text_sum_up_to_the_program(name: str) -> None:
     fun, arguments = (jax.grad(loss), (A, A)) if name == "looped" else (make(name).fun, make(name).args)
     lowered = inspector.lower(fun, *arguments)
