@@ -14,20 +14,14 @@ from inspector.cli.program_arguments import (
     takes_json,
     takes_program,
     takes_target,
+    takes_variants,
 )
 
 
 @click.command()
 @takes_program
 @takes_target
-@click.option(
-    "-X",
-    "--options",
-    "variants",
-    multiple=True,
-    metavar="'FLAG=VALUE ...'",
-    help="Compiler options of one more variant.",
-)
+@takes_variants
 @click.option("--rtol", type=float, help="Relative tolerance, as in NumPy's allclose.")
 @click.option("--atol", type=float, help="Absolute tolerance.")
 @click.option("--locate/--no-locate", default=True, show_default=True, help="Search for the line where errors begin.")

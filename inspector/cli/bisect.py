@@ -17,6 +17,7 @@ from inspector.cli.program_arguments import (
     takes_json,
     takes_program,
     takes_target,
+    takes_time_limit,
 )
 
 if TYPE_CHECKING:
@@ -39,15 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance of values; by default one by type.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance of values.")
-@click.option(
-    "--time-limit",
-    "time_limit_s",
-    default=600.0,
-    type=click.FloatRange(min=0, min_open=True),
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit of the whole bisection.",
-)
+@takes_time_limit(600.0, "bisection")
 @click.option("--save", metavar="FOLDER", help="Write the reproduction: StableHLO, inputs and a script for JAX alone.")
 @takes_json
 def bisect(

@@ -11,21 +11,22 @@ from inspector.cli.dump import are_dumps, compare_folders
 from inspector.cli.explorers import exploration_of
 from inspector.cli.output import print_json, records, table
 from inspector.cli.pages import takes_html, write_page
-from inspector.cli.program_arguments import ProgramRequest, compiled, open_program, prepare, takes_json, takes_program
+from inspector.cli.program_arguments import (
+    ProgramRequest,
+    compiled,
+    open_program,
+    prepare,
+    takes_json,
+    takes_program,
+    takes_variants,
+)
 
 
 @click.command()
 @takes_program
 @click.argument("others", nargs=-1)
 @click.option("-t", "--target", "targets", multiple=True, help="Target device; repeat to compare several.")
-@click.option(
-    "-X",
-    "--options",
-    "variants",
-    multiple=True,
-    metavar="'FLAG=VALUE ...'",
-    help="Compiler options of one more variant.",
-)
+@takes_variants
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if the programs differ.")
 @takes_html
 @takes_json

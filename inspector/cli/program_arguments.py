@@ -131,6 +131,36 @@ def takes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def takes_variants(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --options to a command, as `variants`: a set of flags each."""
+    return click.option(
+        "-X",
+        "--options",
+        "variants",
+        multiple=True,
+        metavar="'FLAG=VALUE ...'",
+        help="Compiler options of one more variant.",
+    )(command)
+
+
+def takes_time_limit(default_s: float, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns a decorator that adds --time-limit to a command, as `time_limit_s`.
+
+    Args:
+      default_s: the default in seconds.
+      what: the work that it limits, for the help.
+    """
+    return click.option(
+        "--time-limit",
+        "time_limit_s",
+        default=default_s,
+        type=click.FloatRange(min=0, min_open=True),
+        show_default=True,
+        metavar="SECONDS",
+        help=f"Time limit of the whole {what}.",
+    )
+
+
 def takes_json(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds --json to a command, as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(command)

@@ -15,6 +15,7 @@ from inspector.cli.program_arguments import (
     takes_json,
     takes_program,
     takes_target,
+    takes_time_limit,
 )
 
 
@@ -23,15 +24,7 @@ from inspector.cli.program_arguments import (
 @takes_target
 @takes_flags
 @click.option("--flag", "names", multiple=True, metavar="NAME", help="Flag to try; by default every boolean flag.")
-@click.option(
-    "--time-limit",
-    "time_limit_s",
-    default=300.0,
-    type=click.FloatRange(min=0, min_open=True),
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit of the whole scan.",
-)
+@takes_time_limit(300.0, "scan")
 @click.option("--machine-code", is_flag=True, help="Compile to machine code: finds flags that change only that.")
 @click.option("--measure", is_flag=True, help="Also run the programs that differ, in turns with the baseline.")
 @click.option("--all", "every", is_flag=True, help="Also list flags that change nothing.")

@@ -19,6 +19,7 @@ from inspector.errors import CancelledError, InspectorError, ParameterError, Una
 from inspector.execution.array_difference import Array, difference
 from inspector.execution.inputs import Input
 from inspector.execution.interleaved import run_until_apart
+from inspector.execution.output_error import Tolerance
 from inspector.execution.run import finish, start
 from inspector.execution.tolerances import departures
 from inspector.stages.compiled import as_compiled
@@ -331,10 +332,7 @@ def judge_of(by: By | Predicate, rtol: float | None, atol: float | None, is_run:
     """
     if (rtol is not None or atol is not None) and by != "values":
         raise ParameterError(f"rtol and atol are tolerances of values, but the bisection is by {short(by)}.")
-    for name, value in {"rtol": rtol, "atol": atol}.items():
-        given: Any = value  # by the user, so of any type
-        if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not given >= 0):
-            raise ParameterError(f"{name} must be a number of at least 0, got {short(value)}.")
+    Tolerance(rtol, atol)  # checks both
     if callable(by):
         return PredicateJudge(by)
     judges: Mapping[By, Callable[[], Judge[Any]]] = {
