@@ -20,7 +20,7 @@ from benchmarks.measuring import machine
 from inspector.engines.shared_engines import close_engines, worker_engine
 from inspector.errors import Unavailable
 from inspector.execution.comparison import Speed, speed
-from inspector.execution.interleaved import run_until_apart
+from inspector.execution.interleaved import run_until_apart, timers
 from inspector.stages.compiled import Compiled
 
 _LAYERS, _MORE_LAYERS = 10, 13
@@ -60,7 +60,8 @@ def _network(layers: int) -> Callable[[Any, Any], Any]:
 
 
 def _in_turns(pair: tuple[Compiled, Compiled]) -> Speed | Unavailable:
-    found = run_until_apart(pair, (worker_engine(), worker_engine()))
+    first, second = timers(pair, (worker_engine(), worker_engine()))
+    found = run_until_apart((first, second))
     return found if isinstance(found, Unavailable) else found.speed
 
 

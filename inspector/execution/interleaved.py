@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -39,54 +39,71 @@ def check_repeat(repeat: object) -> None:
         )
 
 
-def run_interleaved(
+Timer: TypeAlias = Callable[[int], Sequence[float]]
+"""Executes a program a number of times, after one execution that is not measured, and returns the durations in seconds."""
+
+
+def timers(
     programs: Sequence[CompiledProgram],
     engines: Sequence[Engine],
-    *,
-    repeat: int,
-    is_over: Callable[[], bool] = lambda: False,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-) -> list[tuple[float, ...] | Unavailable]:
-    """Returns the durations of executions of each program in seconds, or the reason why a program cannot be measured.
-
-    The programs take turns in five rounds, every second one in reverse order. Those with the same parameters get the same
-    inputs.
+) -> list[Timer]:
+    """Returns a timer for each program. Programs with the same parameters get the same inputs.
 
     Args:
       programs: the programs.
       engines: the engine that runs each of them.
-      repeat: measured executions of each program, at least 1.
-      is_over: whether to stop before the next run. Programs without a duration by then are unavailable.
       args: the function's arguments, as for `Compiled.run`; without any, inputs are generated.
       kwargs: its keyword arguments.
 
     Raises:
-      CancelledError: a run was canceled.
-      ExecutionError: `repeat` is not a valid number of executions.
+      ExecutionError: `args` are not the arguments of a program.
     """
-    keys = [program.program.arguments for program in programs]
     inputs = {
         key: choose_inputs(program, args, kwargs or {})
-        for key, program in dict(zip(keys, programs, strict=True)).items()
+        for key, program in {program.program.arguments: program for program in programs}.items()
     }
-    durations: list[tuple[float, ...] | Unavailable] = [() for _ in programs]
+
+    def timer(program: CompiledProgram, engine: Engine) -> Timer:
+        given = inputs[program.program.arguments]
+        return lambda count: start(program, given, engine, repeat=count, warmup=1).result().durations_s
+
+    return [timer(*each) for each in zip(programs, engines, strict=True)]
+
+
+def run_interleaved(
+    timers: Sequence[Timer], *, repeat: int, is_over: Callable[[], bool] = lambda: False
+) -> list[tuple[float, ...] | Unavailable]:
+    """Returns the durations of executions of each program in seconds, or the reason why a program cannot be measured.
+
+    The programs take turns in five rounds, every second one in reverse order.
+
+    Args:
+      timers: one for each program.
+      repeat: measured executions of each program, at least 1.
+      is_over: whether to stop before the next run. Programs without a duration by then are unavailable.
+
+    Raises:
+      CancelledError: a run was canceled.
+    """
+    durations: list[tuple[float, ...] | Unavailable] = [() for _ in timers]
     rounds = min(_ROUNDS, repeat)
     for turn in range(rounds):
         count = repeat // rounds + (turn < repeat % rounds)
-        order = range(len(programs))
+        order = range(len(timers))
         for index in order if turn % 2 == 0 else reversed(order):
             known = durations[index]
             if isinstance(known, Unavailable) or is_over():
                 continue
             try:
-                reply = start(programs[index], inputs[keys[index]], engines[index], repeat=count, warmup=1).result()
+                latest = timers[index](count)
             except CancelledError:
                 raise
             except InspectorError as error:  # flags can produce programs that fail or crash
                 durations[index] = Unavailable(f"the run failed: {error}")
             else:
-                durations[index] = (*known, *reply.durations_s)
+                durations[index] = (*known, *latest)
     return [_TOO_LATE if each == () else each for each in durations]
 
 
@@ -105,12 +122,7 @@ class Measured:
 
 
 def run_until_apart(
-    programs: tuple[CompiledProgram, CompiledProgram],
-    engines: tuple[Engine, Engine],
-    *,
-    is_over: Callable[[], bool] = lambda: False,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    timers: tuple[Timer, Timer], *, is_over: Callable[[], bool] = lambda: False
 ) -> Measured | Unavailable:
     """Runs two programs in turns until one is known to be faster, in at most 80 turns of two executions, or for a minute.
 
@@ -119,26 +131,20 @@ def run_until_apart(
     so it affects both programs.
 
     Args:
-      programs: the programs.
-      engines: the engine that runs each of them.
+      timers: one for each program.
       is_over: whether to stop before the next run.
-      args: the function's arguments, as for `run_interleaved`.
-      kwargs: its keyword arguments.
 
     Returns:
       The durations and the relative speed, or the reason why a program cannot be measured.
 
     Raises:
       CancelledError: a run was canceled.
-      ExecutionError: `args` are not the program's arguments.
     """
     times: list[tuple[float, ...]] = [(), ()]
     end = time.monotonic() + _MOST_S
     for look in _LOOKS:
         while len(times[0]) < look * _EACH:
-            found = run_interleaved(
-                programs, engines, repeat=_ROUNDS * _EACH, is_over=is_over, args=args, kwargs=kwargs
-            )
+            found = run_interleaved(timers, repeat=_ROUNDS * _EACH, is_over=is_over)
             latest = [each for each in found if not isinstance(each, Unavailable)]
             if len(latest) < len(found):
                 return next(each for each in found if isinstance(each, Unavailable))

@@ -58,11 +58,12 @@ def _in_turns(
     first: CompiledProgram, other: CompiledProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Comparison:
     from inspector.engines.choice import engine_for
-    from inspector.execution.interleaved import Measured, run_until_apart
+    from inspector.execution.interleaved import Measured, run_until_apart, timers
 
     programs = first, other
     engines = engine_for(None, first.program, first.target), engine_for(None, other.program, other.target)
     runs = [run(each, engine, args, kwargs, repeat=1, warmup=0) for each, engine in zip(programs, engines, strict=True)]
     compared = compare_outcomes(*map(Outcome.of, runs))
-    measured = run_until_apart(programs, engines, args=args, kwargs=kwargs)
+    ours, theirs = timers(programs, engines, args, kwargs)
+    measured = run_until_apart((ours, theirs))
     return dataclasses.replace(compared, speed=measured.speed if isinstance(measured, Measured) else measured)

@@ -123,13 +123,13 @@ def measured_durations(programs: Sequence[CompiledProgram], repeat: int) -> dict
       ParameterError: `repeat` is too small.
     """
     from inspector.engines.choice import engine_for
-    from inspector.execution.interleaved import check_repeat, run_interleaved
+    from inspector.execution.interleaved import check_repeat, run_interleaved, timers
 
     check_repeat(repeat)
     absent = [each for each in programs if not can_be_measured(each.target)]
     present = [each for each in dict(zip(map(id, programs), programs, strict=True)).values() if each not in absent]
     engines = [engine_for(None, each.program, each.target) for each in present]
-    durations = run_interleaved(present, engines, repeat=repeat)
+    durations = run_interleaved(timers(present, engines), repeat=repeat)
     return {
         **{id(each): Unavailable(f"{each.target} is not attached") for each in absent},
         **dict(zip(map(id, present), durations, strict=True)),

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.api.bisection.judges import NumberJudge
+from inspector.api.bisection.judges import MeasuredTimeJudge, NumberJudge, Trial
 from inspector.api.bisection.search import Memory, minimal_subset, shortest_prefix
 from inspector.api.bisection.sides import Side, changed, changes_between
+from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import (
     CancelledError,
     CompilationError,
@@ -29,6 +30,7 @@ from inspector.errors import (
     UnavailableError,
     UnknownFlagError,
 )
+from inspector.execution.run import choose_inputs
 
 X = np.array([1.0, -2.0, 3.0], np.float32)
 
@@ -263,5 +265,51 @@ def test_the_measured_time_is_that_of_the_bad_side() -> None:
     )  # fmt: skip
     assert [each.name for each in found.culprits] == ["xla_backend_optimization_level"]
     assert found.difference.startswith("slower, the other is ")
+
+
+def test_times_are_measured_with_the_arguments_and_in_the_engines_of_the_bisection() -> None:
+    asked: list[RunRequest] = []
+
+    class Pool:
+        """Stands for the engines of a bisection; the bad side, which comes first, takes twice as long."""
+
+        def work(self, start: Any, limit_s: float | None) -> RunReply:
+            reply: RunReply = start(self)
+            return reply
+
+        def run(self, request: RunRequest) -> RunReply:
+            asked.append(request)
+            seconds = 2.0 if request.compiled is bad.compiled else 1.0
+            return RunReply((), (seconds,) * request.repeat, "cpu")
+
+    compiled = [inspector.lower(jnp.sin, np.ones(4, np.float32)).compile(target="cpu") for _ in range(2)]
+    inputs = choose_inputs(compiled[0], (np.full(4, 7, np.float32),), {})
+    good, bad = (Trial(each, inputs, Pool()) for each in compiled)  # type: ignore[arg-type]
+    judge = MeasuredTimeJudge()
+    compared = judge.calibrate(judge.observe(good), judge.observe(bad))
+    assert compared.differs
+    assert compared.words.startswith("slower")
+    assert len(asked) == 2 + 20
+    assert all(request.inputs[0].tolist() == [7, 7, 7, 7] for request in asked)
+
+
+@pytest.mark.slow
+def test_the_measured_time_depends_on_the_arguments() -> None:
+    def chain(count: Any, x: Any) -> Any:
+        return jax.lax.fori_loop(0, count, lambda _, x: jnp.sin(x) + jnp.cos(x), x)
+
+    x = np.ones(20_000, np.float32)
+    lowered = inspector.lower(chain, 0, x)
+    sides: Any = {}, {"xla_backend_optimization_level": 0}
+    found = inspector.bisect(lowered, *sides, 40, x, by="time", target="cpu", reproduce=False)
+    assert found.verdict == "found"
+
+
+@pytest.mark.slow
+def test_equal_programs_have_no_measured_difference() -> None:
+    def chain(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 40, lambda _, x: jnp.sin(x) + jnp.cos(x), x)
+
+    lowered = inspector.lower(chain, np.ones(20_000, np.float32))
     same = inspector.bisect(lowered, {}, {"xla_cpu_parallel_codegen_split_count": 2}, by="time", target="cpu")
     assert same.verdict == "no difference"

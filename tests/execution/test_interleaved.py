@@ -14,7 +14,7 @@ import inspector
 from inspector.compilation.engine import Job
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
-from inspector.execution.interleaved import Measured, run_interleaved, run_until_apart
+from inspector.execution.interleaved import Measured, Timer, run_interleaved, run_until_apart, timers
 from inspector.stages.compiled import Compiled
 
 
@@ -45,7 +45,7 @@ def programs() -> list[Compiled]:
 
 
 def run(programs: list[Compiled], engine: Turns, repeat: int, **kwargs: Any) -> list[tuple[float, ...] | Unavailable]:
-    return run_interleaved(programs, [engine] * len(programs), repeat=repeat, **kwargs)  # type: ignore[arg-type]
+    return run_interleaved(timers(programs, [engine] * len(programs)), repeat=repeat, **kwargs)  # type: ignore[list-item]
 
 
 def test_programs_take_turns_and_every_second_round_is_reversed(programs: list[Compiled]) -> None:
@@ -74,6 +74,11 @@ def test_durations_before_the_time_limit_are_kept(programs: list[Compiled]) -> N
     assert "time limit" in found[2].reason
 
 
+def _pair(programs: list[Compiled], engine: Any) -> tuple[Timer, Timer]:
+    first, second = timers(programs[:2], [engine, engine])
+    return first, second
+
+
 class Clock:
     """An engine whose executions take a duration that a function of the program's number and the execution gives."""
 
@@ -93,7 +98,7 @@ class Clock:
 
 def until_apart(programs: list[Compiled], seconds: Callable[[int, int], float]) -> Measured:
     engine: Any = Clock(programs, seconds)
-    found = run_until_apart((programs[0], programs[1]), (engine, engine))
+    found = run_until_apart(_pair(programs, engine))
     assert isinstance(found, Measured)
     return found
 
@@ -125,7 +130,7 @@ def test_a_machine_that_gets_slower_makes_no_difference(programs: list[Compiled]
 
 def test_a_program_that_fails_is_not_compared(programs: list[Compiled]) -> None:
     engine: Any = Turns(programs, failing=1)
-    found = run_until_apart((programs[0], programs[1]), (engine, engine))
+    found = run_until_apart(_pair(programs, engine))
     assert isinstance(found, Unavailable)
     assert "out of memory" in found.reason
 
@@ -133,6 +138,6 @@ def test_a_program_that_fails_is_not_compared(programs: list[Compiled]) -> None:
 def test_no_turn_begins_after_the_time_limit(programs: list[Compiled]) -> None:
     engine: Any = Turns(programs)
     assert isinstance(
-        run_until_apart((programs[0], programs[1]), (engine, engine), is_over=lambda: len(engine.order) > 3),
+        run_until_apart(_pair(programs, engine), is_over=lambda: len(engine.order) > 3),
         Unavailable,
     )

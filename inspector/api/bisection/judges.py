@@ -14,7 +14,6 @@ import numpy as np
 from inspector.api.flag_effects.pool import EnginePool
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.request import RunReply
-from inspector.engines.choice import engine_for
 from inspector.errors import CancelledError, InspectorError, ParameterError, Unavailable
 from inspector.execution.array_difference import Array, difference
 from inspector.execution.inputs import Input
@@ -64,9 +63,16 @@ class Trial:
           NoResultError: the run failed.
           CancelledError, OverError: the bisection ends.
         """
+        return self._run(1, warmup=0)
+
+    def time(self, count: int) -> Sequence[float]:
+        """Returns the durations of a number of executions in seconds, after one that is not measured. Raises as `run` does."""
+        return self._run(count, warmup=1).durations_s
+
+    def _run(self, repeat: int, warmup: int) -> RunReply:
         try:
             return self.pool.work(
-                lambda engine: start(self.compiled, self.inputs, engine, repeat=1, warmup=0), self.limit_s
+                lambda engine: start(self.compiled, self.inputs, engine, repeat=repeat, warmup=warmup), self.limit_s
             )
         except TimeoutError:
             raise NoResultError(f"the run was stopped after the limit of {self.limit_s:g} s") from None
@@ -228,6 +234,7 @@ class MeasuredTimeJudge(Judge[Trial]):
         self._log_ratio = 0.0
 
     def observe(self, trial: Trial) -> Trial:
+        trial.run()  # so that a program that fails has no result, rather than no time
         return trial
 
     def calibrate(self, good: Trial, bad: Trial) -> Compared:
@@ -241,9 +248,7 @@ class MeasuredTimeJudge(Judge[Trial]):
 
 def _measured(good: Trial, other: Trial) -> tuple[float, str]:
     """Returns the logarithm of the good side's time over the other's, and its speed in words; 0 without a known difference."""
-    programs = other.compiled, good.compiled
-    engines = [engine_for(None, each.program, each.target) for each in programs]
-    found = run_until_apart(programs, (engines[0], engines[1]), is_over=good.pool.is_over)
+    found = run_until_apart((other.time, good.time))
     if isinstance(found, Unavailable):
         raise NoResultError(found.reason)
     return math.log(found.speed.ratio) if found.speed.is_known else 0.0, found.speed.words

@@ -35,7 +35,7 @@ from inspector.errors import (
     TargetError,
     TimeLimitError,
 )
-from inspector.execution.interleaved import run_interleaved
+from inspector.execution.interleaved import run_interleaved, timers
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
 from inspector.stages.estimates import estimate
@@ -175,9 +175,8 @@ class Laboratory:
         assert isinstance(base, CompiledProgram), "measured programs are compiled to machine code"
         engine = engine_for(self._user_engine, base.program, base.target)
         programs = [base, *self._compiled.values()]
-        found = run_interleaved(
-            programs, [engine] * len(programs), repeat=self._limits.executions, is_over=self._pool.is_over
-        )
+        each_timer = timers(programs, [engine] * len(programs))
+        found = run_interleaved(each_timer, repeat=self._limits.executions, is_over=self._pool.is_over)
         times = dict(zip(self._compiled, found[1:], strict=True))
         return [
             with_times(each, times[each.flag, str(each.value)], found[0])
