@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from inspector.api.bisection import Bisection as Bisection
     from inspector.api.bisection import BisectJob as BisectJob
     from inspector.api.bisection import bisect as bisect
+    from inspector.api.bisection.compile_time import CompileTime as CompileTime
+    from inspector.api.bisection.compile_time import CompileTimeJob as CompileTimeJob
+    from inspector.api.bisection.compile_time import compile_time as compile_time
     from inspector.api.cache_status import CacheStatus as CacheStatus
     from inspector.api.cache_status import cache_status as cache_status
     from inspector.api.exploration import Exploration as Exploration
@@ -72,6 +75,9 @@ _HOMES = {
     "cache_status": "inspector.api.cache_status",
     "compare": "inspector.stages.estimates",
     "compare_runs": "inspector.stages.compared_runs",
+    "compile_time": "inspector.api.bisection.compile_time",
+    "CompileTime": "inspector.api.bisection.compile_time",
+    "CompileTimeJob": "inspector.api.bisection.compile_time",
     "CompileEvent": "inspector._jax.caches.compile_events",
     "Compiled": "inspector.stages.compiled",
     "Exploration": "inspector.api.exploration",

@@ -1,4 +1,4 @@
-"""`bisect`: the change that makes two compiles of a program differ."""
+"""`bisect`: the change that makes two compiles of a program differ. `compile-time`: the part that makes a compile slow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from inspector.cli.program_arguments import (
     open_program,
     options_text,
     prepare,
+    takes_flags,
     takes_json,
     takes_program,
     takes_target,
@@ -22,6 +23,7 @@ from inspector.cli.program_arguments import (
 
 if TYPE_CHECKING:
     from inspector.api.bisection import Bisection
+    from inspector.api.bisection.compile_time_result import CompileTime, PartTime
     from inspector.api.bisection.result import CulpritPass
 
 
@@ -51,8 +53,8 @@ def bisect(
 
     Ctrl-C shows the steps so far. Exits with status 1 if the sides do not differ.
     """
-    from inspector.api.bisection import ABOUT_STEPS
     from inspector.api.bisection import bisect as start
+    from inspector.api.bisection.jobs import ABOUT_STEPS
     from inspector.api.bisection.result import STEP_COLUMNS
 
     prepare(target)
@@ -78,6 +80,64 @@ def bisect(
     exit_if_interrupted(is_interrupted)
     if found is None or found.verdict != "found":
         raise SystemExit(1)
+
+
+@click.command("compile-time")
+@takes_program
+@takes_target
+@takes_flags
+@takes_time_limit(600.0, "search")
+@takes_json
+def compile_time(
+    request: ProgramRequest, target: str, flags: tuple[str, ...], time_limit_s: float, as_json: bool
+) -> None:
+    """Find the part of a program that makes its compile slow.
+
+    Compiles parts of the program alone, and the program without the slowest. Ctrl-C shows the compiles so far. Exits with status 1
+    if no part takes a third of the time.
+    """
+    from inspector.api.bisection.compile_time import compile_time as start
+    from inspector.api.bisection.compile_time_result import PART_COLUMNS
+    from inspector.api.bisection.jobs import ABOUT_STEPS
+    from inspector.api.bisection.result import STEP_COLUMNS
+
+    prepare(target)
+    program = lowered(open_program(request), target)
+    job = start(program, options_text(flags), target=target, wait=False, time_limit_s=time_limit_s, show_progress=False)
+    is_interrupted = follow(job, ABOUT_STEPS, lambda: len(job.steps), lambda: job.stage)
+    found = None if is_interrupted else job.result()
+    if as_json:
+        steps = [dataclasses.asdict(each) for each in job.steps]
+        print_json({**({} if found is None else _compile_facts(found)), "steps": steps})
+    elif found is None:
+        print_described(STEP_COLUMNS, job.steps)
+    else:
+        print_described(PART_COLUMNS, found.parts)
+        click.echo(str(found))
+    exit_if_interrupted(is_interrupted)
+    if found is None or not found.slowest:
+        raise SystemExit(1)
+
+
+def _compile_facts(found: CompileTime) -> dict[str, object]:
+    """Returns a result without its steps as values for JSON."""
+    from inspector.errors import Unavailable
+
+    def shown(each: PartTime) -> dict[str, object]:
+        return {**dataclasses.asdict(each), "saved": each.saved}
+
+    return {
+        "target": str(found.side.target),
+        "options": str(found.side.options),
+        "compile_s": found.compile_s,
+        "operations": found.operations,
+        "slowest": found.slowest if isinstance(found.slowest, Unavailable) else shown(found.slowest),
+        "parts": [shown(each) for each in found.parts],
+        "passes": found.passes
+        if isinstance(found.passes, Unavailable)
+        else list(map(dataclasses.asdict, found.passes)),
+        "notes": found.notes,
+    }
 
 
 def _facts(found: Bisection) -> dict[str, object]:

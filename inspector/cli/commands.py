@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from inspector.cli.accuracy import accuracy
-from inspector.cli.bisect import bisect
+from inspector.cli.bisect import bisect, compile_time
 from inspector.cli.cache import cache
 from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
@@ -128,7 +128,7 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, bisect, targets,
+    explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, bisect, compile_time, targets,
     options, doctor, cache, mcp,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -24,7 +24,7 @@ _ROWS = 200
 @click.option("--passes", "has_passes", is_flag=True, help="With --module: list the passes that changed it.")
 @takes_json
 def dump(folder: Path, name: str, has_passes: bool, as_json: bool) -> None:
-    """List the modules of a folder that XLA wrote with --xla_dump_to.
+    """List modules of a folder that XLA wrote with --xla_dump_to.
 
     \b
       inspector dump xla_dump/

@@ -64,9 +64,9 @@ class CompiledProgram(Deferred):
       hlo_proto: the optimized HLO as a serialized `xla.HloModuleProto`.
       memory: memory totals, or why there are none.
       cost: operation counts of one execution, or why there are none.
-      timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. A cached program has the
-        timings of its original compile, and `cache_s` (the time to fetch it) and `saved_s` (the time saved
-        by the cache).
+      timings: seconds by stage: `compile_s` (XLA), `compile_cpu_s` (its CPU time), `queue_s`, `parse_s`, `read_s`,
+        `total_s`. A cached program has the timings of its original compile, and `cache_s` (the time to fetch it) and
+        `saved_s` (the time saved by the cache).
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: warnings of the compiler, one per line. A compile in this process (engine "inline") cannot read XLA's
         warnings and lists a line about that instead.

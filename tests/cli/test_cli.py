@@ -761,7 +761,7 @@ def test_every_command_has_help(run: Run) -> None:
         assert all(option.help for option in command.params if getattr(option, "help", "x") is not None), name
     assert "  inspector compare before.inspector after.inspector\n" in run("compare", "--help").stdout
     assert set(commands.commands) >= {
-        "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan", "bisect",
+        "explore", "lower", "compile", "compare", "collectives", "report", "replay", "expect", "targets", "options", "scan", "bisect", "compile-time",
         "doctor", "cache",
     }  # fmt: skip
 

@@ -149,13 +149,16 @@ class Compiler:
         parsed = parse_module(module)
         signature = read_signature(parsed)
         detailed_logging = compiler.use_detailed_logging(parsed)
-        compiling = time.perf_counter()
+        compiling, compiling_cpu = time.perf_counter(), time.process_time()
         progress("compiling")
         early = Early()
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, raw_callbacks(callbacks))
-                reading = time.perf_counter()  # leaving the context reads the rest of the dump
+                reading, reading_cpu = (
+                    time.perf_counter(),
+                    time.process_time(),
+                )  # leaving the context reads the rest of the dump
         except InspectorError:
             raise
         except Exception as e:
@@ -167,6 +170,7 @@ class Compiler:
         timings = {
             "parse_s": compiling - started,
             "compile_s": reading - compiling,
+            "compile_cpu_s": reading_cpu - compiling_cpu,
             "read_s": time.perf_counter() - reading,
         }
         return runnable, deferred.replace(report, timings=timings)

@@ -30,7 +30,8 @@ class Report(Deferred):
       memory: bytes under the names of `CompiledMemoryStats` (`argument_size_in_bytes`, ...).
       cost: operation counts, as computed by the `Costing` of the compile.
       executable: the serialized executable.
-      timings: durations in seconds: `parse_s`, `compile_s`, `read_s`.
+      timings: durations in seconds: `parse_s`, `compile_s`, `read_s`; `compile_cpu_s` is the CPU time of the process during the
+        compile.
       versions: `jax`, `jaxlib`, `platform_version`.
       devices: kind, id and position of the devices compiled for, by replica, then partition.
       buffer_assignment: a serialized `xla.BufferAssignmentProto`, or its text if XLA wrote only that; b"" for none.

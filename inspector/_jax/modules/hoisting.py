@@ -95,13 +95,14 @@ def _loop_around(operation: Any) -> Any | None:
 
 
 def inline_call(call: Any, function: Any) -> None:
-    """Replaces a call by the operations of the function. They keep their full names."""
+    """Replaces a call by the operations of the function. They keep their full names; those without a line get the call's."""
     block = function.regions[0].blocks[0]
     known: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))
     prefix = stablehlo.op_name(call)
 
     def rename(operation: Any) -> Any:
-        operation.location = ir.Location.name(_joined(prefix, stablehlo.op_name(operation)), operation.location)
+        place = operation.location if stablehlo.places(operation) else call.location
+        operation.location = ir.Location.name(_joined(prefix, stablehlo.op_name(operation)), place)
         return ir.WalkResult.ADVANCE
 
     *operations, end = (each.operation for each in block.operations)

@@ -1,6 +1,7 @@
 """Cuts a StableHLO module down to some of its operations: intermediate values become arguments and results of `main`.
 
-Calls in `main` are inlined first, so that they can be cut too. Operations with regions, such as loops, are kept whole.
+Calls in `main` are inlined first, so that they can be cut too. Operations with regions, such as loops, are kept whole;
+`loop_body` makes the body of a loop a program that can be cut.
 
 Private JAX: `jaxlib.mlir` (operations, types and blocks).
 """
@@ -17,8 +18,9 @@ from inspector._jax.modules import stablehlo
 from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
 from inspector.errors import ModuleError
 
-_CALL, _MAIN = "func.call", "main"
+_CALL, _MAIN, _WHILE = "func.call", "main", "stablehlo.while"
 _NAMES = frozenset({"sym_name", "sym_visibility", "function_type"})
+_SHARDINGS = frozenset({"mhlo.sharding", "sdy.sharding"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,12 +45,19 @@ class SlicedOperation:
       op_name: JAX's name of the operation; "" if it has none.
       results: numbers of its results among the values.
       uses: numbers of the values that it uses, also in its regions.
+      places: file and line of its Python frames, innermost first.
     """
 
     name: str
     op_name: str
     results: tuple[int, ...]
     uses: tuple[int, ...]
+    places: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it is a loop, whose body `loop_body` returns."""
+        return self.name == _WHILE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,13 +88,59 @@ def sliceable(module: bytes) -> Sliceable:
     """
     parsed = stablehlo.parse_stablehlo(module)
     with parsed.context, ir.Location.unknown(parsed.context):
-        functions = functions_of(parsed)
-        block = functions[_MAIN].regions[0].blocks[0]
-        while calls := [each for each in _operations(block) if each.name == _CALL]:
-            for call in calls:
-                inline_call(call, functions[callee_of(call)])
-        _remove_unused(parsed)
+        _inline_calls(parsed)
         return _described(parsed)
+
+
+def loop_body(module: bytes, position: int) -> Sliceable:
+    """Returns the body of a loop as a program of its own: one iteration.
+
+    Its arguments are what the loop carries and the other values that its body uses; its results are what the loop carries.
+
+    Args:
+      module: `Sliceable.module`.
+      position: position of the loop among the operations.
+
+    Raises:
+      ModuleError: the module cannot be read.
+    """
+    parsed = stablehlo.parse_stablehlo(module)
+    with parsed.context, ir.Location.unknown(parsed.context):
+        main = functions_of(parsed)[_MAIN]
+        block = main.regions[0].blocks[0]
+        *operations, end = _operations(block)
+        body = operations[position].regions[1].blocks[0]
+        *inner, last = _operations(body)
+        for argument in body.arguments:
+            argument.replace_all_uses_with(block.add_argument(argument.type, ir.Location.unknown()))
+        for each in inner:
+            each.move_before(end)
+        _return(end, last.operands)
+        for each in reversed(operations[position:]):
+            each.erase()
+        _set_interface(main, stablehlo.argument_attributes(main, "arg_attrs"))
+        _inline_calls(parsed)
+        opened = _described(parsed)
+    kept, waiting = set[int](), [*opened.results]
+    makers = {number: at for at, each in enumerate(opened.operations) for number in each.results}
+    while waiting:
+        at = makers.get(waiting.pop(), -1)
+        if at >= position and at not in kept:
+            kept.add(at)
+            waiting += opened.operations[at].uses
+    made = {number for at in kept for number in opened.operations[at].results}
+    used = {number for at in kept for number in opened.operations[at].uses} | {*opened.results}
+    inputs = sorted(used - made)
+    return sliceable(sliced(opened.module, kept, inputs, opened.results))
+
+
+def _inline_calls(module: ir.Module) -> None:
+    functions = functions_of(module)
+    block = functions[_MAIN].regions[0].blocks[0]
+    while calls := [each for each in _operations(block) if each.name == _CALL]:
+        for call in calls:
+            inline_call(call, functions[callee_of(call)])
+    _remove_unused(module)
 
 
 def sliced(module: bytes, kept: Collection[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
@@ -108,27 +163,44 @@ def sliced(module: bytes, kept: Collection[int], inputs: Sequence[int], outputs:
         *operations, end = _operations(block)
         values = [*block.arguments, *(result for each in operations for result in each.results)]
         count = len(block.arguments)
-        returned = [values[number] for number in outputs]
+        attributes = stablehlo.argument_attributes(main, "arg_attrs") or [{}] * count
         for number in inputs:
-            made = block.add_argument(values[number].type, ir.Location.unknown())
-            values[number].replace_all_uses_with(made)
-        ir.Operation.create(end.name, operands=returned, ip=ir.InsertionPoint(end), loc=end.location)
-        end.erase()
+            argument = block.add_argument(values[number].type, ir.Location.unknown())
+            values[number].replace_all_uses_with(argument)
+            values[number] = argument
+        _return(end, [values[number] for number in outputs])
         for position in reversed(range(len(operations))):
             if position not in kept:
                 _check_unused(operations[position].results, operations[position].name)
                 operations[position].erase()
-        _check_unused(values[:count], "an argument")
+        _check_unused(list(block.arguments)[:count], "an argument")
         for _ in range(count):
             block.erase_argument(0)
-        types = ir.FunctionType.get([each.type for each in block.arguments], [each.type for each in returned])
-        for name in [each.name for each in stablehlo.named_attributes(main.attributes)]:
-            if name not in _NAMES:
-                del main.attributes[name]
-        main.attributes["function_type"] = ir.TypeAttr.get(types)
+        _set_interface(main, [attributes[number] if number < count else {} for number in inputs])
         _remove_unused(parsed)
         parsed.operation.verify()
         return stablehlo.to_bytecode(parsed)
+
+
+def _return(end: Any, values: Sequence[Any]) -> None:
+    """Replaces the operation that returns the results of `main`."""
+    ir.Operation.create(end.name, operands=list(values), ip=ir.InsertionPoint(end), loc=end.location)
+    end.erase()
+
+
+def _set_interface(main: Any, attributes: Sequence[dict[str, Any]]) -> None:
+    """Gives `main` the type of its block. Of its attributes and those of its first arguments, only names and shardings stay."""
+    block = main.regions[0].blocks[0]
+    *_, end = _operations(block)
+    for name in [each.name for each in stablehlo.named_attributes(main.attributes)]:
+        if name not in _NAMES:
+            del main.attributes[name]
+    types = ir.FunctionType.get([each.type for each in block.arguments], [each.type for each in end.operands])
+    main.attributes["function_type"] = ir.TypeAttr.get(types)
+    shardings = [{name: each for name, each in given.items() if name in _SHARDINGS} for given in attributes]
+    if any(shardings):
+        shardings += [{}] * (len(block.arguments) - len(shardings))
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in shardings])
 
 
 def _check_unused(values: Sequence[Any], maker: str) -> None:
@@ -150,7 +222,7 @@ def _described(module: ir.Module) -> Sliceable:
             numbers[result] = len(values)
             values.append(_value(result.type))
         results = tuple(range(first, len(values)))
-        described.append(SlicedOperation(each.name, stablehlo.op_name(each), results, used))
+        described.append(SlicedOperation(each.name, stablehlo.op_name(each), results, used, stablehlo.places(each)))
     returned = tuple(numbers[operand] for operand in end.operands)
     return Sliceable(stablehlo.to_bytecode(module), tuple(values), tuple(described), returned)
 

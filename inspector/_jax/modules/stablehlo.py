@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import io
+import re
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -203,6 +204,7 @@ def _scope(name: str, body: Any) -> str:
 
 
 _NAMED = 'loc("'
+_PLACE = re.compile(r'"([^"]+)":(\d+):')
 
 
 def _first_part(location: str) -> str:
@@ -286,6 +288,11 @@ def op_name(operation: Any) -> str:
     """Returns JAX's name of an operation within its function or `shard_map`; "" if its location has none."""
     _, quote, rest = str(operation.location).partition('loc("')
     return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
+
+
+def places(operation: Any) -> tuple[tuple[str, int], ...]:
+    """Returns file and line of the Python frames of an operation, innermost first."""
+    return tuple((file, int(line)) for file, line in _PLACE.findall(str(operation.location)))
 
 
 def function_type(function: Any) -> ir.FunctionType:

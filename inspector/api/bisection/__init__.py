@@ -3,31 +3,26 @@
     sides ─▶ flags (delta debugging) ─▶ passes (cut, then left out) ─▶ reduction (parts of the StableHLO)
 
 Every phase compiles trials and lets a judge (`judges.py`) decide which of them show the difference. `work.py` has the phases,
-`search.py` the searches.
+`search.py` the searches. `compile_time.py` compares the parts of one program instead of two sides.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, Literal, overload
 
+from inspector.api.bisection.jobs import BisectJob as BisectJob
 from inspector.api.bisection.judges import By, Judge, Predicate, can_run, judge_of
 from inspector.api.bisection.result import Bisection as Bisection
-from inspector.api.bisection.result import Step
 from inspector.api.bisection.sides import Side, SideLike
 from inspector.api.bisection.work import Bisector, Question
-from inspector.api.progress import Progress, Quiet, background_progress, foreground_progress
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import EngineLike, Job
+from inspector.compilation.engine import EngineLike
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError, check_bool
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered, lowered_for
 from inspector.support.notebook import short
-
-ABOUT_STEPS = 40
-"""The length of a bar: the number of steps is not known before."""
 
 
 @overload
@@ -118,14 +113,8 @@ def bisect(
     question = Question(
         lowered, *sides, args, dict(kwargs or {}), engine, time_limit_s, trial_limit_s, rtol, atol, reproduce
     )
-    job = BisectJob(question, judge, has_bar=show_progress, is_background=not wait)
-    if not wait:
-        return job
-    try:
-        return job.result()
-    except KeyboardInterrupt:
-        job.cancel()
-        raise
+    job = BisectJob(lambda tell: Bisector(question, judge, tell), has_bar=show_progress, is_background=not wait)
+    return job.wait() if wait else job
 
 
 def _check_side(lowered: Lowered, side: Side, given: SideLike, judge: Judge[Any]) -> None:
@@ -141,51 +130,3 @@ def _check_side(lowered: Lowered, side: Side, given: SideLike, judge: Judge[Any]
                 f"The side {given!r} was compiled from another program than {lowered!r}. Pass the Lowered that it was compiled"
                 " from, or compile both sides from one."
             )
-
-
-class BisectJob(Job[Bisection]):
-    """A running bisection. Thread-safe. `result()` waits for it, `cancel()` stops it; its steps so far stay.
-
-    Its stage is the present phase with the latest step.
-    """
-
-    def __init__(self, question: Question, judge: Judge[Any], *, has_bar: bool, is_background: bool) -> None:
-        """Starts the bisection; called by `bisect`."""
-        super().__init__(cancel=lambda: self._bisector.stop())
-        self._lock = threading.Lock()
-        self._steps: list[Step] = []
-        self._bisector = Bisector(question, judge, self._add)
-        self._progress_bar: Progress = Quiet()
-        if has_bar:
-            self._progress_bar = (
-                background_progress(ABOUT_STEPS, self.cancel) if is_background else foreground_progress(ABOUT_STEPS)
-            )
-        threading.Thread(target=self._work, name="inspector-bisect", daemon=True).start()
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps so far."""
-        with self._lock:
-            return tuple(self._steps)
-
-    def _add(self, step: Step) -> None:
-        with self._lock:
-            self._steps.append(step)
-        self._progress_bar.update(min(step.number, ABOUT_STEPS), f"{step.phase}: {step.tried}: {step.outcome}")
-        self.advance(f"step {step.number}, {step.phase}: {step.tried}: {step.outcome}")
-
-    def _work(self) -> None:
-        words = ""
-        try:
-            found = self._bisector.run()
-            words = found.words
-            self.resolve(found)
-        except BaseException as e:  # the thread has no one to raise to; the job carries the error
-            words = f"{type(e).__name__}: {e}"
-            self.fail(e)
-        finally:
-            self._bisector.close()
-            self._progress_bar.close(words.partition("\n")[0])
-
-    def __repr__(self) -> str:
-        return f"<BisectJob {self.stage}>"

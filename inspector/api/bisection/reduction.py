@@ -1,8 +1,7 @@
 """Reduces a program to the smallest part found that still shows the difference.
 
-The program's `main` is cut (`_jax/modules/slicing.py`): a set of its operations gets the intermediate values that it uses as
-arguments, with the values that the good side computes, and returns the values that anything else used. Constants, and what is
-computed from them alone without arithmetic, stay in every part that uses them.
+The program is cut (`cut_program.py`): a set of its operations gets the intermediate values that it uses as arguments, with the
+values that the good side computes, and returns the values that anything else used.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from inspector._jax.modules import slicing
+from inspector.api.bisection.cut_program import CutProgram
 from inspector.api.bisection.search import Memory, minimal_subset, shortest_prefix
-from inspector.compilation.program import Argument, Program, Result
+from inspector.compilation.program import Program
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 
-_CONSTANT = frozenset({"stablehlo.constant", "stablehlo.iota"})
-_MOVING = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert"})
 _MOST_TRIALS = 80
 _MOST_FAILURES = 2  # runs for intermediate values
 _MOST_BYTES = 1 << 28  # of intermediate values that are computed at once, and not one by one as needed
@@ -86,11 +83,10 @@ class Reduction:
         Raises:
           ModuleError: the module cannot be read.
         """
-        self._program, self._trial, self._evaluate, self._has_values = program, trial, evaluate, has_values
-        self._whole = slicing.sliceable(program.module)
+        self._trial, self._evaluate, self._has_values = trial, evaluate, has_values
+        self._cut = CutProgram(program)
+        self._whole, self._makers, self._free = self._cut.whole, self._cut.makers, self._cut.free
         self._operations = self._whole.operations
-        self._makers = {number: at for at, each in enumerate(self._operations) for number in each.results}
-        self._free = self._find_free()
         self._arguments = len(self._whole.values) - sum(len(each.results) for each in self._operations)
         self._known: dict[int, np.ndarray] = {number: each.value for number, each in enumerate(inputs)}
         self._memory = Memory()
@@ -104,7 +100,7 @@ class Reduction:
 
     def run(self) -> Reduced | Unavailable:
         """Searches for a small part. Raises what the functions that it calls raise."""
-        candidates = [at for at in range(self.size) if at not in self._free]
+        candidates = self._cut.candidates
         if not candidates or not self._is_bad(candidates):
             return Unavailable("the difference disappears when the program's calls are inlined")
         is_minimal = True
@@ -141,9 +137,8 @@ class Reduction:
         return self._memory.outcome(chosen, lambda: self._try(chosen))
 
     def _try(self, chosen: Collection[int]) -> bool:
-        kept, inputs, outputs = self._interface(chosen)
-        values = self._whole.values
-        if not outputs or not all(values[number].dtype for number in (*inputs, *outputs)):
+        kept, inputs, outputs = self._cut.interface(chosen)
+        if not outputs or not self._cut.have_types((*inputs, *outputs)):
             return False
         if self._best is not None and (self._trials >= _MOST_TRIALS or self._failures >= _MOST_FAILURES):
             raise _EnoughError
@@ -151,54 +146,12 @@ class Reduction:
         arrays = self._arrays(inputs)
         if isinstance(arrays, Unavailable):
             return False
-        program = self._part(kept, inputs, outputs)
+        program = self._cut.part(kept, inputs, outputs)
         given = tuple(map(Input, program.arguments, arrays))
         words = self._trial(program, given, f"{len(kept):,} of {self.size:,} operations")
         if words is not None and (self._best is None or len(kept) <= self._best.operations):
             self._best = Part(program, given, len(kept), words)
         return words is not None
-
-    def _interface(self, chosen: Collection[int]) -> tuple[frozenset[int], list[int], list[int]]:
-        """Returns the operations of a part with the constants that they use, and the values that enter and leave it."""
-        kept, waiting = set(chosen), list(chosen)
-        while waiting:
-            for number in self._operations[waiting.pop()].uses:
-                maker = self._makers.get(number)
-                if maker is not None and maker in self._free and maker not in kept:
-                    kept.add(maker)
-                    waiting.append(maker)
-        made = {number for at in kept for number in self._operations[at].results}
-        inputs = sorted({number for at in kept for number in self._operations[at].uses} - made)
-        elsewhere = {number for at, each in enumerate(self._operations) if at not in kept for number in each.uses}
-        leaving = elsewhere | {*self._whole.results}
-        chosen_values = (number for at in sorted(chosen) for number in self._operations[at].results)
-        return frozenset(kept), inputs, [number for number in chosen_values if number in leaving]
-
-    def _part(self, kept: Collection[int], inputs: Sequence[int], outputs: Sequence[int]) -> Program:
-        values = self._whole.values
-        arguments = tuple(
-            Argument(f"value{number}", values[number].shape, values[number].dtype, position)
-            for position, number in enumerate(inputs)
-        )
-        results = tuple(
-            Result(f"[{position}]", values[number].shape, values[number].dtype)
-            for position, number in enumerate(outputs)
-        )
-        options = dataclasses.replace(
-            self._program.options,
-            allow_spmd_sharding_propagation_to_parameters=None,
-            allow_spmd_sharding_propagation_to_output=None,
-        )
-        return dataclasses.replace(
-            self._program,
-            module=slicing.sliced(self._whole.module, kept, inputs, outputs),
-            arguments=arguments,
-            results=results,
-            options=options,
-            hlo_digest="",
-            binding=None,
-            changed=None,
-        )
 
     def _arrays(self, numbers: Sequence[int]) -> list[np.ndarray] | Unavailable:
         """Returns the values of the good side; zeros for programs that do not run."""
@@ -238,7 +191,7 @@ class Reduction:
                 needed.add(at)
                 waiting += [self._makers[n] for n in self._operations[at].uses if n in self._makers]
         arguments = sorted({n for at in needed for n in self._operations[at].uses if n < self._arguments})
-        program = self._part(needed, arguments, numbers)
+        program = self._cut.part(needed, arguments, numbers)
         given = tuple(map(Input, program.arguments, (self._known[number] for number in arguments)))
         found = self._evaluate(program, given)
         if isinstance(found, Unavailable):
@@ -246,14 +199,6 @@ class Reduction:
             return found
         self._known.update(zip(numbers, found, strict=True))
         return None
-
-    def _find_free(self) -> frozenset[int]:
-        free: set[int] = set()
-        for at, each in enumerate(self._operations):
-            makers = [self._makers.get(number) for number in each.uses]
-            if each.name in _CONSTANT or (each.name in _MOVING and all(maker in free for maker in makers)):
-                free.add(at)
-        return frozenset(free)
 
 
 def _zero(dtype: str) -> Any:

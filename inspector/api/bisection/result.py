@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Verdict = Literal["found", "no difference", "flaky", "not finished"]
-Phase = Literal["sides", "flags", "passes", "reduction"]
+Phase = Literal["sides", "flags", "passes", "reduction", "parts"]
 Outcome = Literal["good", "bad", "failed"]
 
 
