@@ -39,7 +39,9 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "analysis": frozenset({"platforms", "hlo", "profiles", "compilation"}),
     "engines": frozenset({"platforms", "_jax", "toolchain", "compilation"}),
     "execution": frozenset({"compilation"}),
-    "stages": frozenset({"platforms", "_jax", "hlo", "profiles", "compilation", "analysis", "engines", "execution"}),
+    "stages": frozenset(
+        {"platforms", "_jax", "toolchain", "hlo", "profiles", "compilation", "analysis", "engines", "execution"}
+    ),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
     "expectations": frozenset({"hlo", "compilation", "analysis", "stages", "lowering"}),
     "course": frozenset({"hlo", "analysis", "lowering"}),

@@ -23,8 +23,8 @@ from inspector.cli.program_arguments import (
 
 if TYPE_CHECKING:
     from inspector.api.bisection import Bisection
-    from inspector.api.bisection.compile_time_result import CompileTime, PartTime
-    from inspector.api.bisection.result import CulpritPass
+    from inspector.stages.bisection.compile_time_result import CompileTime, PartTime
+    from inspector.stages.bisection.result import CulpritPass
 
 
 @click.command()
@@ -55,7 +55,7 @@ def bisect(
     """
     from inspector.api.bisection import bisect as start
     from inspector.api.bisection.jobs import ABOUT_STEPS
-    from inspector.api.bisection.result import STEP_COLUMNS
+    from inspector.stages.bisection.result import STEP_COLUMNS
 
     prepare(target)
     source = open_program(request)
@@ -97,9 +97,9 @@ def compile_time(
     if no part takes a third of the time.
     """
     from inspector.api.bisection.compile_time import compile_time as start
-    from inspector.api.bisection.compile_time_result import PART_COLUMNS
     from inspector.api.bisection.jobs import ABOUT_STEPS
-    from inspector.api.bisection.result import STEP_COLUMNS
+    from inspector.stages.bisection.compile_time_result import PART_COLUMNS
+    from inspector.stages.bisection.result import STEP_COLUMNS
 
     prepare(target)
     program = lowered(open_program(request), target)

@@ -18,7 +18,6 @@ import pytest
 import inspector
 from inspector.api.bisection.judges import MeasuredTimeJudge, NumberJudge, Trial
 from inspector.api.bisection.search import Memory, minimal_subset, shortest_prefix
-from inspector.api.bisection.sides import Side, changed, changes_between
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import (
     CancelledError,
@@ -31,6 +30,7 @@ from inspector.errors import (
     UnknownFlagError,
 )
 from inspector.execution.run import choose_inputs
+from inspector.stages.bisection.sides import Side, changed, changes_between
 
 X = np.array([1.0, -2.0, 3.0], np.float32)
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.api.bisection.sides import changes_between
 from inspector.errors import Unavailable
+from inspector.stages.bisection.sides import changes_between
 from tests.absent import needs_tpu
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.panes.instructions import InstructionTable
-from inspector.widgets.panes.optimized import DiffMessage
 from inspector.widgets.panes.stats import Stats
+from inspector.widgets.panes.texts.optimized import DiffMessage
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
 

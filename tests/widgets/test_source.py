@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 import inspector
 from inspector.hlo.listing import Listing
-from inspector.widgets.panes.source import SourcePane
+from inspector.widgets.panes.texts.source import SourcePane
 
 
 def doubled(x: Any) -> Any:

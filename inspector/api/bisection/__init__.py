@@ -13,14 +13,14 @@ from typing import Any, Literal, overload
 
 from inspector.api.bisection.jobs import BisectJob as BisectJob
 from inspector.api.bisection.judges import By, Judge, Predicate, can_run, judge_of
-from inspector.api.bisection.result import Bisection as Bisection
-from inspector.api.bisection.sides import Side, SideLike
 from inspector.api.bisection.work import Bisector, Question
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError, check_bool
 from inspector.settings import check_time_limit
+from inspector.stages.bisection.result import Bisection as Bisection
+from inspector.stages.bisection.sides import Side, SideLike
 from inspector.stages.lowered import Lowered, check_lowered, lowered_for
 from inspector.support.notebook import short
 

@@ -11,11 +11,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from inspector.api.bisection.compile_time_result import CODE_GENERATION, CompileTime, PartTime, PassTime
 from inspector.api.bisection.cut_program import CutProgram
 from inspector.api.bisection.division import Division, divisions, line_of
-from inspector.api.bisection.result import Phase, Step
-from inspector.api.bisection.sides import Side
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
@@ -25,6 +22,9 @@ from inspector.compilation.request import CompileRequest
 from inspector.engines.choice import chosen_engine
 from inspector.errors import CompilationError, Unavailable
 from inspector.reports.other_jax import shared_other_jax
+from inspector.stages.bisection.compile_time_result import CODE_GENERATION, CompileTime, PartTime, PassTime
+from inspector.stages.bisection.result import Phase, Step
+from inspector.stages.bisection.sides import Side
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import Lowered, compile_request
 from inspector.support.units import format_seconds

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias, overload
 
 from inspector.api.bisection.compile_search import CompileTimeSearch
-from inspector.api.bisection.compile_time_result import CompileTime as CompileTime
 from inspector.api.bisection.jobs import CompileTimeJob as CompileTimeJob
-from inspector.api.bisection.sides import Side
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, check_bool
 from inspector.settings import check_time_limit
+from inspector.stages.bisection.compile_time_result import CompileTime as CompileTime
+from inspector.stages.bisection.sides import Side
 from inspector.stages.lowered import Lowered, check_lowered
 
 OptionsLike: TypeAlias = Options | Mapping[str, FlagValue] | str

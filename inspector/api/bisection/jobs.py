@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from inspector.api.bisection.compile_time_result import CompileTime
-from inspector.api.bisection.result import Bisection, Step
 from inspector.api.progress import Progress, Quiet, background_progress, foreground_progress
 from inspector.compilation.engine import Job
+from inspector.stages.bisection.compile_time_result import CompileTime
+from inspector.stages.bisection.result import Bisection, Step
 
 ABOUT_STEPS = 40
 """The length of a bar: the number of steps is not known before."""

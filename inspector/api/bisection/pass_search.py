@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Literal
 
 from inspector.analysis.diff.module_diff import Diff
-from inspector.api.bisection.result import CulpritPass, Phase
 from inspector.api.bisection.search import minimal_subset, shortest_prefix
-from inspector.api.bisection.sides import Side
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import pass_switches
 from inspector.compilation.options.options import Options
 from inspector.compilation.records.passes import Pass
 from inspector.errors import Unavailable
+from inspector.stages.bisection.result import CulpritPass, Phase
+from inspector.stages.bisection.sides import Side
 from inspector.stages.compiled import as_compiled
 from inspector.stages.passes import CompilerPasses
 

@@ -12,18 +12,7 @@ import numpy as np
 from inspector.api.bisection.judges import Compared, FailureJudge, Judge, NoResultError, Trial
 from inspector.api.bisection.pass_search import PassSearch
 from inspector.api.bisection.reduction import Reduction
-from inspector.api.bisection.reproduction import Reproduction
-from inspector.api.bisection.result import (
-    Bisection,
-    InstructionChange,
-    Outcome,
-    Phase,
-    Step,
-    Verdict,
-    instruction_changes,
-)
 from inspector.api.bisection.search import Memory, minimal_subset
-from inspector.api.bisection.sides import FlagChange, Side, changed, changes_between
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
@@ -36,6 +25,17 @@ from inspector.errors import CompilationError, ModuleError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import choose_inputs
 from inspector.reports.other_jax import shared_other_jax
+from inspector.stages.bisection.reproduction import Reproduction
+from inspector.stages.bisection.result import (
+    Bisection,
+    InstructionChange,
+    Outcome,
+    Phase,
+    Step,
+    Verdict,
+    instruction_changes,
+)
+from inspector.stages.bisection.sides import FlagChange, Side, changed, changes_between
 from inspector.stages.changed_lowered import changed_lowered
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import Lowered, compile_request

@@ -18,11 +18,8 @@ from inspector.widgets.panes import (
     findings,
     graph,
     instructions,
-    lowered_texts,
     memory,
-    optimized,
     options,
-    outline,
     pallas,
     passes,
     profile,
@@ -30,7 +27,6 @@ from inspector.widgets.panes import (
     roofline,
     run,
     shardings,
-    source,
     stats,
     what_if,
 )
@@ -38,6 +34,7 @@ from inspector.widgets.panes.collective_parts import observed, price
 from inspector.widgets.panes.framework.pane import Need, Pane
 from inspector.widgets.panes.roofline_parts import headline, line_costs
 from inspector.widgets.panes.run_parts import accuracy
+from inspector.widgets.panes.texts import lowered_texts, optimized, outline, source
 
 Place = Literal["left", "middle", "right", "dock"]
 """One of three columns, or the dock below them."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from inspector.api.bisection.run_script import run_script
-from inspector.api.bisection.sides import Side
 from inspector.compilation.options.options import Options
 from inspector.execution.tolerances import TOLERANCES
+from inspector.stages.bisection.run_script import run_script
+from inspector.stages.bisection.sides import Side
 from inspector.support import files
 from inspector.toolchain import flags as flag_types
 

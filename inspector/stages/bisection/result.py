@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.diff.module_diff import Diff
-from inspector.api.bisection.reproduction import Reproduction
-from inspector.api.bisection.sides import FlagChange, Side
 from inspector.errors import Unavailable, UnavailableError
+from inspector.stages.bisection.reproduction import Reproduction
+from inspector.stages.bisection.sides import FlagChange, Side
 from inspector.support.columns import TableColumn, TableDescription
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_seconds

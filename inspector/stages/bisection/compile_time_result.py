@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from inspector.api.bisection.result import Step
-from inspector.api.bisection.sides import Side
 from inspector.errors import Unavailable, UnavailableError
+from inspector.stages.bisection.result import Step
+from inspector.stages.bisection.sides import Side
 from inspector.support.columns import TableColumn, TableDescription
 from inspector.support.tables import Tabular
 from inspector.support.units import format_seconds

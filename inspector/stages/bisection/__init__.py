@@ -1,0 +1,1 @@
+"""The results of bisections: steps, changes, passes, reproductions, and compile times by part."""

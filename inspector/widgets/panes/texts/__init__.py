@@ -1,0 +1,1 @@
+"""The panes with texts: source, outline, jaxpr, StableHLO, HLO and optimized HLO."""
