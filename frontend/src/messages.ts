@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "findings" | "pallas" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "findings" | "pallas" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "bisect" | "run" | "profile" | "retraces";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -27,6 +27,8 @@ export type GroupedBy = "line" | "scope" | "opcode" | "phase" | "kernel";
 export type Subject = "memory" | "time" | "place" | "communication" | "donations";
 
 export type BoxKind = "module" | "scope" | "inputs" | "part" | "computation";
+
+export type Search = "values" | "memory" | "time" | "compile_time" | "parts";
 
 export interface Session {
   type: "session";
@@ -1211,6 +1213,59 @@ export interface BuildRequest {
   flags: string;
 }
 
+export interface BisectRequest {
+  type: "bisect";
+  variant: number;
+  do: "start" | "stop";
+  search: Search;
+  time_limit_s: number;
+}
+
+export interface SaveReproductionRequest {
+  type: "save_reproduction";
+  variant: number;
+}
+
+export interface BisectStep {
+  outcome: string;
+  cells: TableCell[];
+}
+
+export interface BisectRow {
+  source: SourceLine | null;
+  cells: TableCell[];
+}
+
+export interface BisectResult {
+  is_found: boolean;
+  facts: [string, string][];
+  title: string;
+  columns: TableHead[];
+  rows: BisectRow[];
+  left_out: number;
+  stablehlo: string;
+}
+
+export interface BisectMessage {
+  type: "bisect";
+  variant: number;
+  search: Search;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  columns: TableHead[];
+  steps: BisectStep[];
+  result: BisectResult | null;
+}
+
+export interface ReproductionSaved {
+  type: "reproduction_saved";
+  variant: number;
+  folder: string;
+  error: Error | null;
+}
+
 export interface RunRequest {
   type: "run";
   variant: number;
@@ -1416,9 +1471,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | BisectMessage | ReproductionSaved | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | BisectRequest | SaveReproductionRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1450,6 +1505,7 @@ export const PANES: readonly Line[] = [
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },
+  { name: "bisect", title: "Bisect", place: "dock", topics: ["bisect", "reproduction_saved", "variant", "document", "notebook_kernel"] },
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "profiling", "accuracy", "variant", "notebook_kernel"] },
   { name: "profile", title: "Profile", place: "dock", topics: ["profile_table", "profiling", "run", "variant", "notebook_kernel"] },
   { name: "retraces", title: "Retraces", place: "dock", topics: ["retraces", "document", "notebook_kernel"] },

@@ -21,6 +21,7 @@ import { pane as graph } from "./panes/graph.ts";
 import { pane as passes } from "./panes/passes.ts";
 import { pane as code } from "./panes/code.ts";
 import { pane as options } from "./panes/options.ts";
+import { pane as bisect } from "./panes/bisect.ts";
 import { pane as run } from "./panes/run.ts";
 import { pane as profile } from "./panes/profile.ts";
 import { pane as retraces } from "./panes/retraces.ts";
@@ -45,6 +46,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   passes,
   code,
   options,
+  bisect,
   run,
   profile,
   retraces,

@@ -17,6 +17,7 @@ from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
+    from inspector.api.bisection.jobs import BisectJob, CompileTimeJob
     from inspector.api.flag_effects import ScanJob
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Engine, Job
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
     from inspector.hlo.pallas import ParamField
     from inspector.lowering.axis_env import AxisEnv
     from inspector.stages.accuracy import AccuracyMeasurement
+    from inspector.stages.bisection.sides import Side
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
     from inspector.stages.observing import Observing
-    from inspector.widgets.work import Axes, ScanLimits
+    from inspector.widgets.work import Axes, ScanLimits, Sides
 
 T = TypeVar("T")
 
@@ -169,6 +171,25 @@ class LiveWork(Work):
             lowered, target=target, options=options, time_limit_s=limits.time_limit_s,
             machine_code=limits.machine_code, measure=limits.measure, show_progress=False,
         )  # fmt: skip
+
+    def bisect(self, lowered: Lowered, sides: Sides, by: Any, time_limit_s: float) -> BisectJob:
+        """Starts looking for the change that makes two compiles of a program differ, on the user's arguments."""
+        from inspector.api.bisection import bisect
+        from inspector.lowering.what_if import fitted_arguments
+
+        args, kwargs = fitted_arguments(self.fun, self.args, self.kwargs, lowered.program.arguments)
+        return bisect(
+            lowered, *((each.target, each.options) for each in sides), *args, kwargs=kwargs, by=by, wait=False,
+            time_limit_s=time_limit_s, show_progress=False,
+        )  # fmt: skip
+
+    def compile_time(self, lowered: Lowered, side: Side, time_limit_s: float) -> CompileTimeJob:
+        """Starts looking for the part of a program that makes its compile slow."""
+        from inspector.api.bisection.compile_time import compile_time
+
+        return compile_time(
+            lowered, side.options, target=side.target, wait=False, time_limit_s=time_limit_s, show_progress=False
+        )
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:

@@ -132,6 +132,12 @@ def place_of(text: str) -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
+def short_places(places: Sequence[str], most: int = 3) -> str:
+    """Returns the first of some texts `file:line` without folders: `model.py:3, model.py:12, …`."""
+    known = [Frame(*place) for place in map(place_of, places[:most]) if place is not None]
+    return ", ".join([*(own_line([each]) for each in known), *(["…"] if len(places) > most else [])])
+
+
 def phases(op_name: str) -> tuple[str, ...]:
     """Returns the parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
+    from inspector.stages.bisection.compile_time_result import CompileTime
+    from inspector.stages.bisection.result import Bisection
     from inspector.stages.lowered import Lowered
 
 PREVIOUS = "previous version"
@@ -60,6 +62,8 @@ class Variant:
       is_pinned: whether it is shown directly after the baseline and cannot be removed.
       profile: the measured times of its latest run; Unavailable until it was run.
       profile_count: the number of profiles so far.
+      bisection: the latest bisection between the baseline and this variant; None before.
+      compile_time: the latest search for the part that makes its compile slow; None before.
       proofs: the proofs of its findings so far.
       shown: set once the panes have received everything about it.
     """
@@ -77,6 +81,8 @@ class Variant:
     is_pinned: bool = False
     profile: Profile | Unavailable = NOT_PROFILED
     profile_count: int = 0
+    bisection: Bisection | None = None
+    compile_time: CompileTime | None = None
     proofs: Proofs = dataclasses.field(default_factory=Proofs)
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 

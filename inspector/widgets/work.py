@@ -25,15 +25,22 @@ if TYPE_CHECKING:
     from inspector.hlo.pallas import ParamField
     from inspector.reports.portable import PortableModules
     from inspector.stages.accuracy_result import Accuracy
+    from inspector.stages.bisection.compile_time_result import CompileTime
+    from inspector.stages.bisection.result import Bisection, Step
+    from inspector.stages.bisection.sides import Side
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
     from inspector.stages.retraces import RetraceWatch
 
 T_co = TypeVar("T_co", covariant=True)
 
+Sides = tuple["Side", "Side"]
+"""A good and a bad side of a bisection."""
+
 Axes = Sequence[tuple[str, int]] | None
 """An axis environment as pairs of name and size, or None."""
 
+_NO_SEARCH = "The exploration was loaded from a file, so its program cannot be bisected."
 NO_FUNCTION = "The exploration was loaded from a file, without its function, so it cannot run again."
 
 
@@ -142,6 +149,28 @@ class Work(abc.ABC):
         """
         raise ExecutionError("The exploration was loaded from a file, so flags cannot be tried.")
 
+    def bisect(self, lowered: Lowered, sides: Sides, by: str, time_limit_s: float) -> SearchJob[Bisection]:  # noqa: ARG002
+        """Starts looking for the change that makes two compiles of a program differ, on the inputs of the call.
+
+        Args:
+          lowered: the program.
+          sides: the side to compare with, and the side that differs.
+          by: the quantity that differs.
+          time_limit_s: time limit in seconds.
+
+        Raises:
+          ExecutionError: the exploration was loaded from a file.
+        """
+        raise ExecutionError(_NO_SEARCH)
+
+    def compile_time(self, lowered: Lowered, side: Side, time_limit_s: float) -> SearchJob[CompileTime]:  # noqa: ARG002
+        """Starts looking for the part of a program that makes its compile slow.
+
+        Raises:
+          ExecutionError: the exploration was loaded from a file.
+        """
+        raise ExecutionError(_NO_SEARCH)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanLimits:
@@ -206,6 +235,23 @@ class AccuracyJob(Protocol):
 
     def cancel(self) -> None: ...
     def result(self) -> Accuracy: ...
+
+
+class SearchJob(Protocol[T_co]):
+    """A running search: `inspector.api.bisection.jobs.SearchJob`."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def elapsed_s(self) -> float: ...
+    @property
+    def steps(self) -> Sequence[Step]: ...
+    def done(self) -> bool: ...
+    def cancel(self) -> bool: ...
+    def result(self) -> T_co: ...
+    def exception(self, timeout: float | None = None) -> BaseException | None: ...
+    def add_progress_callback(self, callback: Callable[[Any], None]) -> None: ...
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
 
 
 class Measurement(Protocol[T_co]):

@@ -69,7 +69,8 @@ def test_the_slow_scope_of_all_layers_is_found() -> None:
     found = searched(lambda x, w: layers(x, w, (0, 1, 2)), X, X)
     part = slowest(found)
     assert part.part == "layer_*/order/sort"
-    assert part.lines == (f"test_compile_time.py:{sorts.__code__.co_firstlineno + 2}",)
+    assert part.lines == (f"{__file__}:{sorts.__code__.co_firstlineno + 2}",)
+    assert part.lines_text == f"test_compile_time.py:{sorts.__code__.co_firstlineno + 2}"
     assert found.compile_s == pytest.approx(6.03)
     assert part.without_s == pytest.approx(0.03)
     assert part.saved == pytest.approx(1 - 0.03 / 6.03)

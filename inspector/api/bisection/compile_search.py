@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from inspector.api.bisection.cut_program import CutProgram
-from inspector.api.bisection.division import Division, divisions, line_of
+from inspector.api.bisection.division import Division, divisions, frames_of, line_of
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
@@ -21,6 +21,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.engines.choice import chosen_engine
 from inspector.errors import CompilationError, Unavailable
+from inspector.hlo.source import own_frame
 from inspector.reports.other_jax import shared_other_jax
 from inspector.stages.bisection.compile_time_result import CODE_GENERATION, CompileTime, PartTime, PassTime
 from inspector.stages.bisection.result import Phase, Step
@@ -189,7 +190,8 @@ class CompileTimeSearch:
 
     def _alone(self, whole: _Whole, part: Division, depth: int) -> PartTime:
         operations = whole.cut.whole.operations
-        lines = tuple(dict.fromkeys(filter(None, (line_of(operations[at]) for at in part.members))))
+        frames = filter(None, (own_frame(frames_of(operations[at])) for at in part.members))
+        lines = tuple(dict.fromkeys(f"{frame.file}:{frame.line}" for frame in frames))
         row = PartTime(part.name, depth, lines, len(part.members), whole.within, _TOO_LATE, None, whole.compile_s)
         program = _program(whole.cut, part.members)
         alone: float | Unavailable

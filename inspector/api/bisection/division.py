@@ -80,7 +80,12 @@ def divisions(operations: Sequence[SlicedOperation], members: Collection[int]) -
 
 def line_of(operation: SlicedOperation) -> str:
     """Returns the user's line of an operation, such as `model.py:12`; "" if unknown."""
-    return own_line([Frame(file, line) for file, line in operation.places])
+    return own_line(frames_of(operation))
+
+
+def frames_of(operation: SlicedOperation) -> tuple[Frame, ...]:
+    """Returns the Python frames of an operation, innermost first."""
+    return tuple(Frame(file, line) for file, line in operation.places)
 
 
 def _path(operation: SlicedOperation) -> tuple[str, ...]:

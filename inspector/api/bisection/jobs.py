@@ -59,6 +59,7 @@ class SearchJob(Job[T]):
             self._progress_bar = (
                 background_progress(ABOUT_STEPS, self.cancel) if is_background else foreground_progress(ABOUT_STEPS)
             )
+        self.advance("compiling")
         threading.Thread(target=self._work, name="inspector-bisect", daemon=True).start()
 
     @property

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from inspector.errors import Unavailable, UnavailableError
+from inspector.hlo.source import short_places
 from inspector.stages.bisection.result import Step
 from inspector.stages.bisection.sides import Side
 from inspector.support.columns import TableColumn, TableDescription
@@ -15,7 +16,7 @@ from inspector.support.units import format_seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN_PASSES, _SHOWN_LINES = 3, 3
+_SHOWN_PASSES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class PartTime:
     Attributes:
       part: its scope, such as `layer_*/attention` for the scopes of all numbered layers; its line; or its operations.
       depth: number of larger parts around it.
-      lines: the user's lines of its operations, such as `model.py:12`, in order.
+      lines: the user's lines of its operations, such as `/home/me/model.py:12`, in order.
       operations: number of its StableHLO operations; a loop counts once.
       within: the loop of whose body it is a part; "" for a part of the whole program.
       alone_s: CPU seconds that the compile of the part alone takes, or why that is unknown.
@@ -47,8 +48,13 @@ class PartTime:
         """The share of the compile time that is saved if the part is left out, at most 1; None if it was not left out."""
         return None if self.without_s is None else 1 - self.without_s / self.whole_s
 
+    @property
+    def lines_text(self) -> str:
+        """The first lines, without folders."""
+        return short_places(self.lines)
+
     def __str__(self) -> str:
-        lines = ", ".join(self.lines[:_SHOWN_LINES]) + (", …" if len(self.lines) > _SHOWN_LINES else "")
+        lines = self.lines_text
         loop = f" of {self.within}" if self.within else ""
         place = f"{lines}; " if lines and lines not in self.part else ""
         return f"{self.part}{loop} ({place}{self.operations:,} operation{'' if self.operations == 1 else 's'})"
@@ -60,7 +66,7 @@ PART_COLUMNS: TableDescription[PartTime] = TableDescription(
     TableColumn("depth", "int", lambda each: each.depth),
     TableColumn("within", "text", lambda each: each.within),
     TableColumn("lines", "object", lambda each: each.lines, "Lines", views=("data_frame", "command_line", "pane"),
-                text=lambda each: ", ".join(each.lines[:_SHOWN_LINES]) + (", …" if len(each.lines) > _SHOWN_LINES else "")),
+                text=lambda each: each.lines_text),
     TableColumn("operations", "int", lambda each: each.operations, "Operations", views=("data_frame", "command_line", "pane")),
     TableColumn("alone_s", "float", lambda each: each.alone_s, "Alone", "Compile time of the part alone", unit="seconds",
                 views=("data_frame", "command_line", "pane")),
@@ -139,26 +145,31 @@ class CompileTime(Tabular):
         return _PASS_COLUMNS.data_frame(self.passes)
 
     @property
-    def words(self) -> str:
-        """The result in a few lines."""
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The parts of the result, each with its name."""
         seconds = sum(step.seconds for step in self.steps)
         effort = f"{len(self.steps)} compiles, {format_seconds(seconds)}"
-        lines = [f"{self.side}: the compile takes {format_seconds(self.compile_s)} of CPU time ({effort})"]
+        facts = [("compile", f"{format_seconds(self.compile_s)} of CPU time for {self.side} ({effort})")]
         slowest = self.slowest
         if isinstance(slowest, Unavailable):
-            lines.append(f"slowest part: {slowest}")
+            facts.append(("slowest part", str(slowest)))
         else:
-            whole = f"instead of {format_seconds(slowest.whole_s)}" if slowest.within else ""
-            lines.append(f"slowest part: {slowest}: {_time(slowest.alone_s)} alone")
-            assert slowest.without_s is not None, "the slowest part was left out"
-            lines.append(
-                f"without it: {format_seconds(slowest.without_s)} {whole}".rstrip() + f", {slowest.saved:.0%} less"
-            )
-            lines.append(f"passes: {self._passes_text}")
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+            whole = f" instead of {format_seconds(slowest.whole_s)}" if slowest.within else ""
+            without_s = 0.0 if slowest.without_s is None else slowest.without_s
+            facts += [
+                ("slowest part", f"{slowest}: {_time(slowest.alone_s)} alone"),
+                ("without it", f"{format_seconds(without_s)}{whole}, {slowest.saved or 0:.0%} less"),
+                ("passes", self._passes_words),
+            ]
+        return (*facts, *(("note", note) for note in self.notes))
 
     @property
-    def _passes_text(self) -> str:
+    def words(self) -> str:
+        """The result in a few lines."""
+        return "\n".join(f"{name}: {text}" for name, text in self.facts)
+
+    @property
+    def _passes_words(self) -> str:
         if isinstance(self.passes, Unavailable):
             return str(self.passes)
         return "; ".join(map(str, self.passes[:_SHOWN_PASSES])) or "no difference"

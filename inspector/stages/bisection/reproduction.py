@@ -11,12 +11,11 @@ import numpy as np
 
 from inspector.compilation.options.options import Options
 from inspector.execution.tolerances import TOLERANCES
+from inspector.hlo.source import short_places
 from inspector.stages.bisection.run_script import run_script
 from inspector.stages.bisection.sides import Side
 from inspector.support import files
 from inspector.toolchain import flags as flag_types
-
-_SHOWN_LINES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -98,7 +97,7 @@ class Reproduction:
         }
 
     def __str__(self) -> str:
-        where = f" of {', '.join(self.lines[:_SHOWN_LINES])}" if self.lines else ""
+        where = f" of {short_places(self.lines)}" if self.lines else ""
         early = "" if self.is_minimal else ", not minimal because a limit ended the reduction"
         return f"{self.operations:,} of {self.whole_operations:,} operations{where}{early}: {self.difference}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from inspector.analysis.diff.module_diff import Diff
@@ -12,7 +11,7 @@ from inspector.errors import Unavailable, UnavailableError
 from inspector.stages.bisection.reproduction import Reproduction
 from inspector.stages.bisection.sides import FlagChange, Side
 from inspector.support.columns import TableColumn, TableDescription
-from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.tables import Tabular
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -47,13 +46,13 @@ class Step:
 
 
 STEP_COLUMNS: TableDescription[Step] = TableDescription(
-    TableColumn("step", "int", lambda step: step.number, "#", views=("data_frame", "command_line")),
-    TableColumn("phase", "text", lambda step: step.phase, "Phase", views=("data_frame", "command_line")),
-    TableColumn("tried", "text", lambda step: step.tried, "Trial", views=("data_frame", "command_line")),
-    TableColumn("outcome", "text", lambda step: step.outcome, "Outcome", views=("data_frame", "command_line")),
-    TableColumn("observed", "text", lambda step: step.observed, "Observed", views=("data_frame", "command_line")),
+    TableColumn("step", "int", lambda step: step.number, "#", views=("data_frame", "command_line", "pane")),
+    TableColumn("phase", "text", lambda step: step.phase, "Phase", views=("data_frame", "command_line", "pane")),
+    TableColumn("tried", "text", lambda step: step.tried, "Trial", views=("data_frame", "command_line", "pane")),
+    TableColumn("outcome", "text", lambda step: step.outcome, "Outcome", views=("data_frame", "command_line", "pane")),
+    TableColumn("observed", "text", lambda step: step.observed, "Observed", views=("data_frame", "command_line", "pane")),
     TableColumn("compiles", "int", lambda step: step.compiles),
-    TableColumn("seconds", "float", lambda step: step.seconds, "Time", unit="seconds", views=("data_frame", "command_line")),
+    TableColumn("seconds", "float", lambda step: step.seconds, "Time", unit="seconds", views=("data_frame", "command_line", "pane")),
     has_reasons=False,
 )  # fmt: skip
 
@@ -78,6 +77,18 @@ class InstructionChange:
     what: str
     scope: str
     source: str
+
+
+CHANGE_COLUMNS: TableDescription[InstructionChange] = TableDescription(
+    TableColumn("kind", "text", lambda each: each.kind, "Change", views=("data_frame", "pane")),
+    TableColumn("opcode", "text", lambda each: each.opcode, "Opcode", views=("data_frame", "pane")),
+    TableColumn("before", "object", lambda each: each.before, "Before", views=("data_frame", "pane")),
+    TableColumn("after", "object", lambda each: each.after, "After", views=("data_frame", "pane")),
+    TableColumn("what", "text", lambda each: each.what, "Details", views=("data_frame", "pane")),
+    TableColumn("scope", "text", lambda each: each.scope),
+    TableColumn("source", "text", lambda each: each.source, "Line", views=("data_frame", "pane")),
+    has_reasons=False,
+)
 
 
 def instruction_changes(difference: Diff) -> tuple[InstructionChange, ...]:
@@ -173,7 +184,7 @@ class Bisection(Tabular):
         changes = self.changes
         if isinstance(changes, Unavailable):
             raise UnavailableError(f"There are no changes of instructions: {changes.reason}.")
-        return make_table(_CHANGE_COLUMNS, [dataclasses.astuple(each) for each in changes])
+        return CHANGE_COLUMNS.data_frame(changes)
 
     def compiles(self, *phases: Phase) -> int:
         """Returns the number of compiles of some phases; of all phases without arguments."""
@@ -192,16 +203,21 @@ class Bisection(Tabular):
         reproduction.save(folder)
 
     @property
-    def words(self) -> str:
-        """The result in a few lines."""
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """The parts of the result, each with its name."""
         seconds = sum(step.seconds for step in self.steps)
         effort = f"{len(self.steps)} steps, {self.compiles()} compiles, {format_seconds(seconds)}"
-        lines = [f"by {self.by}: {self.verdict}: {self.difference} ({effort})"]
+        facts = [(f"by {self.by}", f"{self.verdict}: {self.difference} ({effort})")]
         if self.culprits:
-            lines.append(f"changes: {'; '.join(map(str, self.culprits))}")
+            facts.append(("changes", "; ".join(map(str, self.culprits))))
         if self.verdict == "found":
-            lines += [f"pass: {self._pass_words}", f"reproduction: {self.reproduction}"]
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+            facts += [("pass", self._pass_words), ("reproduction", str(self.reproduction))]
+        return (*facts, *(("note", note) for note in self.notes))
+
+    @property
+    def words(self) -> str:
+        """The result in a few lines."""
+        return "\n".join(f"{name}: {text}" for name, text in self.facts)
 
     @property
     def _pass_words(self) -> str:
@@ -218,8 +234,3 @@ class Bisection(Tabular):
 
     def __repr__(self) -> str:
         return f"<Bisection {self.words}>"
-
-
-_CHANGE_COLUMNS: Mapping[str, Kind] = {
-    "kind": "text", "opcode": "text", "before": "object", "after": "object", "what": "text", "scope": "text", "source": "text",
-}  # fmt: skip

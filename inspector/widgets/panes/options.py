@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import threading
-import time
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from inspector.compilation.options import options_text
-from inspector.errors import CancelledError, ExecutionError, OptionError, Unavailable
+from inspector.errors import ExecutionError, OptionError, Unavailable
 from inspector.toolchain import flags
 from inspector.toolchain.flags import catalog
 from inspector.widgets import messages
+from inspector.widgets.panes.framework.followed import Followed, state_of_job
 from inspector.widgets.panes.framework.pane import Context, Pane
 from inspector.widgets.typed_options import read_fields
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import FlagEffect, ScanJob, ScanLimits
 
-_EVERY_S = 0.4  # interval between messages while a scan runs
 _SHOWN = 300
 
 
@@ -160,7 +159,7 @@ class OptionsPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is tried yet."""
         super().__init__(name, context)
-        self._scans: dict[int, _Followed] = {}
+        self._scans: dict[int, _Scan] = {}
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-options")
 
     def answer(self, request: Any) -> None:
@@ -176,14 +175,14 @@ class OptionsPane(Pane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's scan; the results so far remain."""
-        followed = self._scans.get(variant.number)
-        if followed is not None:
-            followed.job.cancel()
+        scan = self._scans.get(variant.number)
+        if scan is not None:
+            scan.job.cancel()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's scan."""
-        followed = self._scans.pop(variant.number, None)
-        return (lambda: None) if followed is None else followed.job.cancel
+        scan = self._scans.pop(variant.number, None)
+        return (lambda: None) if scan is None else scan.job.cancel
 
     def close(self) -> None:
         """Stops all scans."""
@@ -191,8 +190,8 @@ class OptionsPane(Pane):
         with self.context.lock:
             scans = tuple(self._scans.values())
             self._scans.clear()
-        for followed in scans:
-            followed.job.cancel()
+        for scan in scans:
+            scan.job.cancel()
 
     def _guarded(self, act: Callable[[Any], object], request: Any) -> None:
         try:
@@ -214,13 +213,12 @@ class OptionsPane(Pane):
         except Exception as error:  # the pane shows any error
             self.context.publish(_failed(variant.number, error, limits))
             return
-        followed = _Followed(variant.number, job, limits, self.context.publish)
         with self.context.lock:
             is_current = self.context.holds(variant)
             if is_current:
-                self._scans[variant.number] = followed
+                self._scans[variant.number] = _Scan(job, limits)
         if is_current:
-            followed.begin()
+            Followed(job, lambda: scan_message(variant.number, job, limits), self.context.publish).begin()
         else:
             job.cancel()
 
@@ -232,8 +230,8 @@ class OptionsPane(Pane):
     def _add(self, request: ScanAddRequest) -> None:
         """Adds a variant with a flag that was tried; a page may not request any other flag here."""
         variant = self.context.variant(request["variant"])
-        followed = self._scans.get(variant.number)
-        effects = followed.job.ranked if followed is not None else ()
+        scan = self._scans.get(variant.number)
+        effects = scan.job.ranked if scan is not None else ()
         for effect in effects:
             if (effect.flag, options_text.value_text(effect.value)) == (request["flag"], request["value"]):
                 self.context.tune(variant.options.merge({effect.flag: effect.value}), variant.target, variant.tuning)
@@ -267,34 +265,17 @@ class OptionsPane(Pane):
         self.context.publish(reply)
 
 
-class _Followed:
-    """Publishes the progress of a scan, one message at a time, so that messages stay in order."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Scan:
+    """A scan with its limits."""
 
-    def __init__(self, variant: int, job: ScanJob, limits: ScanLimits, publish: Callable[[Any], None]) -> None:
-        self.job, self.limits = job, limits
-        self._variant, self._publish = variant, publish
-        self._published_s = 0.0
-        self._lock = threading.Lock()
-
-    def begin(self) -> None:
-        """Publishes the progress immediately and whenever it changes."""
-        self._publish_now()
-        self.job.add_progress_callback(lambda _: self._publish_if_due())
-        self.job.add_done_callback(lambda _: self._publish_now())
-
-    def _publish_now(self) -> None:
-        with self._lock:
-            self._published_s = time.monotonic()
-            self._publish(scan_message(self._variant, self.job, self.limits))
-
-    def _publish_if_due(self) -> None:
-        if time.monotonic() - self._published_s >= _EVERY_S:
-            self._publish_now()
+    job: ScanJob
+    limits: ScanLimits
 
 
 def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
     """Returns the progress of a scan, for the pane."""
-    ranked, state = job.ranked, _state(job)
+    ranked, state = job.ranked, state_of_job(job)
     notable = [effect for effect in ranked if effect.outcome not in ("nothing", "unknown")]
     error = job.exception() if state == "failed" else None
     others = [f"{count:,} {reason}" for reason, count in job.left_out.items()]
@@ -321,13 +302,6 @@ def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
 def _named(effects: Iterable[FlagEffect], outcome: str) -> list[str]:
     """Returns the flags with their values that have an outcome."""
     return [f"{e.flag}={options_text.value_text(e.value)}" for e in effects if e.outcome == outcome]
-
-
-def _state(job: ScanJob) -> messages.State:
-    if not job.done():
-        return "running"
-    error = job.exception()
-    return "done" if error is None else "cancelled" if isinstance(error, CancelledError) else "failed"
 
 
 def _failed(variant: int, error: Exception, limits: ScanLimits) -> Scan:

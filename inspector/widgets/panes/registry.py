@@ -13,6 +13,7 @@ from inspector.widgets import messages
 from inspector.widgets.messages import kernels
 from inspector.widgets.messages import passes as recorded
 from inspector.widgets.panes import (
+    bisect,
     code,
     collectives,
     findings,
@@ -91,6 +92,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChangeMessage, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
+    PaneEntry("bisect", "Bisect", "dock", bisect.BisectPane, (), (bisect.BisectMessage, bisect.ReproductionSaved), (bisect.BisectRequest, bisect.SaveReproductionRequest), ("bisect", "reproduction_saved", "variant", "document")),
     PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling, accuracy.AccuracyMessage), (run.RunRequest, accuracy.AccuracyRequest), ("run", "run_comparison", "profiling", "accuracy", "variant")),
     PaneEntry("profile", "Profile", "dock", profile.ProfilePane, (), (profile.ProfileTable,), (profile.ProfileRequest,), ("profile_table", "profiling", "run", "variant")),
     PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
