@@ -30,9 +30,14 @@ def cells(notebook: str) -> list[str]:
 # ------------------------------------------------------------------ the code runs
 
 
+# What their code does is also tested elsewhere, part by part.
+LONG = frozenset({"docs/bisect.md"})
+
+
 def _marks(document: str) -> list[pytest.MarkDecorator]:
     text = "".join(blocks(document))
-    return [mark for word, mark in (("tpu:", needs_tpu), ("gpu:", needs_gpu)) if word in text]
+    slow = [pytest.mark.slow] if document in LONG else []
+    return slow + [mark for word, mark in (("tpu:", needs_tpu), ("gpu:", needs_gpu)) if word in text]
 
 
 # Behind the code of a document, with its names.

@@ -201,6 +201,7 @@ def test_from_a_nan_to_files_that_show_it_with_jax_alone(lowered: inspector.Lowe
     assert "inspector" not in (tmp_path / "issue" / "run.py").read_text().replace("without inspector", "")
 
 
+@pytest.mark.slow
 def test_the_script_sets_flags_that_jax_does_not_take_from_xla_flags(tmp_path: Path) -> None:
     x = np.array([1, np.nan, 3, 4, 5], np.float32)
     flags = {"xla_cpu_enable_fast_min_max": True}

@@ -118,7 +118,9 @@ def test_memory_equals_that_of_the_live_compile(folder: Path) -> None:
     assert dumped.spaces == live.spaces
 
 
-@pytest.mark.parametrize("form", ["text", "proto", "gzip", "long"])
+@pytest.mark.parametrize(
+    "form", [*(pytest.param(each, marks=pytest.mark.slow) for each in ("text", "proto", "long")), "gzip"]
+)
 def test_dumps_in_every_form_open(form: str, one_device_python: RunPython, tmp_path: Path) -> None:
     module = load(write_dump(one_device_python, tmp_path / form, form))["jit_f"]
     check_chain(module.passes, module)
@@ -233,6 +235,7 @@ def other(one_device_python: RunPython, tmp_path_factory: pytest.TempPathFactory
     return write_dump(one_device_python, tmp_path_factory.mktemp("dump") / "other", "both", "jnp.cos(x @ x) + 1")
 
 
+@pytest.mark.slow
 def test_two_dumps_compare_by_module(folder: Path, other: Path) -> None:
     comparison = load(folder).compare(load(other))
     assert comparison[0].name == "jit_g"  # the only module that changed comes first

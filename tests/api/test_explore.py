@@ -224,6 +224,7 @@ shown.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ForkServer.supported(), reason="forks")
 def test_the_worker_is_requested_first(one_device_python: Any) -> None:
     state, (begun,) = json.loads(one_device_python(BEGUN, env={"JAX_PLATFORMS": "cpu"}).stdout)

@@ -553,6 +553,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_no_sweep(
     assert list(sweep(lowered, GRID, "cpu", engine, path=ledger)["error"]) == [""] * 4
 
 
+@pytest.mark.slow
 def test_variants_that_can_run_are_measured_in_turns(tmp_path: Path) -> None:
     def loop(x: Any) -> Any:
         return jax.lax.fori_loop(0, 50, lambda _, c: jnp.tanh(c @ c), x)

@@ -103,6 +103,7 @@ def test_a_librarys_tests(library: Path) -> None:
     assert summary.count("**") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["", "def test_it(request): request.getfixturevalue('hlo')"])
 def test_the_plugin_has_no_cost_when_unused(tmp_path: Path, use: str) -> None:
     (tmp_path / "conftest.py").write_text(

@@ -156,6 +156,7 @@ def test_lines_run_by_fixtures_belong_to_their_file(tmp_path: Path) -> None:
     assert json.loads(report.read_text()).keys() == passed | {t.replace("_a.", "_b.") for t in passed} | {"test_b.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "said"), [("1 -> 2", "FAILED test_a.py::test_same"), ("value * 1 -> value // 1", None)]
 )

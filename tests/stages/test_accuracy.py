@@ -92,6 +92,7 @@ def test_cancellation_is_found_at_its_line() -> None:
     assert "by cancellation" in found.words
 
 
+@pytest.mark.slow
 def test_a_nan_of_an_operand_without_correct_digits_is_found_where_these_are_lost() -> None:
     def normalized(x: Any) -> Any:
         mean = x.mean(-1, keepdims=True)

@@ -160,6 +160,7 @@ def test_a_worker_has_the_inspector_of_this_process_though_another_is_installed(
     assert "for cpu:2, defaults: compiled" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_deleted_current_folder_does_not_prevent_compiling(one_device_python: RunPython, tmp_path: Path) -> None:
     """Programs compile, and files with absolute paths are written; a relative path is refused with the reason."""
     code = f"""

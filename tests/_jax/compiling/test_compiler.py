@@ -125,6 +125,7 @@ print("scipy" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_lapack_is_looked_for_when_a_module_names_it(one_device_python: RunPython, tmp_path: Path) -> None:
     lowered = lower(jnp.linalg.cholesky, jax.ShapeDtypeStruct((4, 4), jnp.float32))
     module = tmp_path / "cholesky"

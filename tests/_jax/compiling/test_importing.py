@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 
+import pytest
+
 from inspector._jax.compiling.importing import without_rocm
 from tests.conftest import RunPython
 
@@ -30,6 +32,7 @@ def reads_of(python: RunPython, around: str) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_jax_reads_of_no_package_in_search_of_rocm(one_device_python: RunPython) -> None:
     packages = len(list(importlib.metadata.distributions()))
     assert reads_of(one_device_python, "contextlib.nullcontext()") >= packages, "JAX no longer looks: delete this"

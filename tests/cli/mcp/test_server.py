@@ -184,6 +184,7 @@ def test_stdin_is_no_program(client: Client) -> None:
     assert "program is '-'. The server's stdin has no program" in client.error("compile", program="-")
 
 
+@pytest.mark.slow
 def test_a_module_of_a_file(client: Client) -> None:
     answer = client.answer("memory", program="f.hlo", target="cpu")["answer"]
     assert answer["spaces"][0]["argument_bytes"] == answer["spaces"][0]["output_bytes"] == 8 * 16 * 4

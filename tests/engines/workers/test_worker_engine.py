@@ -815,6 +815,7 @@ def test_a_server_that_cannot_start_fails_the_request(monkeypatch: pytest.Monkey
         engine.close()
 
 
+@pytest.mark.slow
 @linux
 def test_the_server_is_ready_before_it_has_imported_all_that_workers_may_need(one_device_python: RunPython) -> None:
     """SciPy is imported while the server is idle, so that later workers need not."""
