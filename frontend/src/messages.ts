@@ -1290,6 +1290,8 @@ export interface RunResult {
   inputs: RunArray[];
   outputs: RunArray[];
   note: string;
+  first_s: number | null;
+  dispatch_s: number | null;
 }
 
 export interface RunMessage {

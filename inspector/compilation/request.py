@@ -109,6 +109,8 @@ class RunReply:
       warnings: warnings of the compiler and the runtime.
       xspace: the profile as a serialized `XSpace`; b"" if none was requested.
       plain_durations_s: durations without the profiler, if one was requested.
+      first_s: duration of the first execution in seconds, before the measured ones; None without any before.
+      dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -117,6 +119,8 @@ class RunReply:
     warnings: tuple[str, ...] = ()
     xspace: bytes = dataclasses.field(default=b"", repr=False)
     plain_durations_s: tuple[float, ...] = ()
+    first_s: float | None = None
+    dispatch_s: tuple[float, ...] = ()
 
 
 DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"

@@ -235,7 +235,7 @@ def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply
     """Creates a `RunReply` from a measurement."""
     return RunReply(
         execution.outputs, execution.durations_s, execution.device_kind, warnings, execution.xspace,
-        execution.plain_durations_s,
+        execution.plain_durations_s, execution.first_s, execution.dispatch_s,
     )  # fmt: skip
 
 

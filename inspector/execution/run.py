@@ -35,6 +35,8 @@ class Run:
       num_replicas: number of replicas.
       device_kind: JAX's name of the device.
       warnings: warnings of the compiler and the runtime.
+      first_s: duration of the first execution in seconds, before the measured ones; None without any before.
+      dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
     """
 
     program: Program
@@ -44,6 +46,8 @@ class Run:
     num_replicas: int
     device_kind: str
     warnings: tuple[str, ...] = ()
+    first_s: float | None = None
+    dispatch_s: tuple[float, ...] = ()
 
     @property
     def median_s(self) -> float:
@@ -104,6 +108,8 @@ class Run:
             "median": format_seconds(self.median_s),
             "shortest": format_seconds(self.min_s),
             "spread (IQR)": format_seconds(self.iqr_s),
+            **({"first execution": format_seconds(self.first_s)} if self.first_s is not None else {}),
+            **({"dispatch": format_seconds(statistics.median(self.dispatch_s))} if self.dispatch_s else {}),
             "executions": str(len(self.durations_s)),
             "device": self.device_kind,
             **{
@@ -197,4 +203,6 @@ def finish(compiled: CompiledProgram, inputs: tuple[Input, ...], reply: RunReply
         num_replicas=build_options_of(compiled).num_replicas or 1,
         device_kind=reply.device_kind,
         warnings=reply.warnings,
+        first_s=reply.first_s,
+        dispatch_s=reply.dispatch_s,
     )

@@ -108,6 +108,10 @@ def test_the_requested_number_of_durations_and_their_statistics(engine: Engine) 
     run = compiled.run(X, repeat=7, warmup=0, engine=engine)
     assert len(run.durations_s) == 7
     assert all(d > 0 for d in run.durations_s)
+    assert len(run.dispatch_s) == 7
+    assert all(0 < call <= whole for call, whole in zip(run.dispatch_s, run.durations_s, strict=True))
+    assert run.first_s is None
+    assert (compiled.run(X, repeat=1, warmup=1, engine=engine).first_s or 0) > 0
     inputs = choose_inputs(compiled, (X,), {})
 
     def of(*durations: float) -> Run:

@@ -233,16 +233,29 @@ class RunPane implements Pane {
     if (run.state === "failed") return failure(run.error, "The run failed");
     if (run.state !== "done" || !run.result) return run.state === "cancelled" ? null : loading("Running", run);
     const { inputs, outputs, note } = run.result;
+    const parts = calls(run.result);
     const comparison = this.comparison(local.active);
     return h(
       "div",
       { class: "insp-run-detail" },
       note && h("p", { class: "insp-note" }, note),
+      parts && h("p", { class: "insp-note" }, parts),
       this.profiling(),
       comparison && differences(comparison),
       h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
     );
   }
+}
+
+/** Returns the times of the first execution and of the dispatch in a sentence; "" if unknown, as in older recordings. */
+function calls({ first_s, dispatch_s, median_s }: messages.RunResult): string {
+  const first = typeof first_s === "number" ? [`the first execution took ${formatSeconds(first_s)}`] : [];
+  const dispatch =
+    typeof dispatch_s === "number"
+      ? [`the call returns after ${formatSeconds(dispatch_s)} of ${formatSeconds(median_s)}`]
+      : [];
+  const text = [...first, ...dispatch].join("; ");
+  return text && `${text[0]!.toUpperCase()}${text.slice(1)}.`;
 }
 
 function canRun(variant: messages.VariantMessage): boolean {

@@ -41,6 +41,8 @@ class Execution:
       device_kind: as JAX names it.
       xspace: the profile of these executions as a serialized `XSpace`; b"" if none was requested.
       plain_durations_s: durations of executions without the profiler, if a profile was requested.
+      first_s: duration of the first execution in seconds, before the measured ones; None without any before.
+      dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -48,6 +50,8 @@ class Execution:
     device_kind: str
     xspace: bytes = b""
     plain_durations_s: tuple[float, ...] = ()
+    first_s: float | None = None
+    dispatch_s: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -103,18 +107,21 @@ class Runnable:
         placed: list[Any] = [None] * len(shards)
         tokens = self._fresh_tokens()
         outputs: Any = []
+        dispatches: list[float] = []
 
         def execute(count: int) -> list[float]:
             nonlocal outputs
             durations = []
+            dispatches.clear()
             for _ in range(count):
                 outputs = []  # frees the previous outputs first, so that two executions are never in memory together
                 self._place(shards, placed)
-                duration_s, outputs = self._execute([*tokens, *placed])
+                dispatch_s, duration_s, outputs = self._execute([*tokens, *placed])
                 durations.append(duration_s)
+                dispatches.append(dispatch_s)
             return durations
 
-        execute(warmup)
+        first_s = next(iter(execute(warmup)), None)
         xspace, plain = b"", list[float]()
         if profiled:
             # Before and after the profiled executions, so that a machine that becomes slower or faster does not count.
@@ -122,24 +129,27 @@ class Runnable:
             plain = execute(before)
             with Recording() as recording:
                 durations = execute(repeat)
-            xspace = recording.xspace
+            xspace, dispatch_s = recording.xspace, tuple(dispatches)
             plain += execute(repeat - before)
         else:
             durations = execute(repeat)
+            dispatch_s = tuple(dispatches)
         kind = self._assignment.flat[0].device_kind
-        return Execution(self._join(outputs), tuple(durations), kind, xspace, tuple(plain))
+        return Execution(self._join(outputs), tuple(durations), kind, xspace, tuple(plain), first_s, dispatch_s)
 
-    def _execute(self, placed: list[Any]) -> tuple[float, Any]:
+    def _execute(self, placed: list[Any]) -> tuple[float, float, Any]:
+        """Returns the seconds until the call returned and until the outputs were ready, and the outputs."""
         with_tokens = not self._signature.results or bool(raw_callbacks(self._callbacks))
         started = time.perf_counter()
         results = self._raw.execute_sharded(placed, with_tokens=with_tokens)
+        dispatch_s = time.perf_counter() - started
         if with_tokens:
             token = results.consume_token()
         outputs = results.disassemble_into_single_device_arrays()[self._tokens :]
         jax.block_until_ready(outputs)
         if with_tokens:
             token.block_until_ready()
-        return time.perf_counter() - started, outputs
+        return dispatch_s, time.perf_counter() - started, outputs
 
     def _fresh_tokens(self) -> list[Any]:
         """Returns the initial tokens of ordered effects, as JAX makes them: an empty array on each device."""

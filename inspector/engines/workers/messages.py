@@ -296,6 +296,8 @@ def write_execution(execution: Execution) -> Message:
         "durations_s": list(execution.durations_s),
         "device_kind": execution.device_kind,
         "plain_durations_s": list(execution.plain_durations_s),
+        "first_s": execution.first_s,
+        "dispatch_s": list(execution.dispatch_s),
     }
     return header, [*blobs, execution.xspace]
 
@@ -306,7 +308,8 @@ def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
 
     outputs = _read_arrays(header["outputs"], blobs[:-1])
     durations_s, plain_durations_s = tuple(header["durations_s"]), tuple(header["plain_durations_s"])
-    return Execution(outputs, durations_s, header["device_kind"], blobs[-1], plain_durations_s)
+    first_s, dispatch_s = header["first_s"], tuple(header["dispatch_s"])
+    return Execution(outputs, durations_s, header["device_kind"], blobs[-1], plain_durations_s, first_s, dispatch_s)
 
 
 def write_error(error: BaseException) -> Message:

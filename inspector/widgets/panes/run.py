@@ -64,7 +64,12 @@ class RunArray(TypedDict):
 
 
 class RunResult(TypedDict):
-    """The measurements of a run: seconds from the call until the outputs are ready, one duration per execution."""
+    """The measurements of a run: seconds from the call until the outputs are ready, one duration per execution.
+
+    Attributes:
+      first_s: seconds of the execution before the measured ones; None without any.
+      dispatch_s: median of the seconds until the call returned; None if unknown.
+    """
 
     device_kind: str
     durations_s: list[float]
@@ -74,6 +79,8 @@ class RunResult(TypedDict):
     inputs: list[RunArray]
     outputs: list[RunArray]
     note: str
+    first_s: float | None
+    dispatch_s: float | None
 
 
 class RunMessage(TypedDict):
@@ -329,6 +336,8 @@ def run_result(run: measurement.Run) -> RunResult:
             for about, value in zip(run.program.results[:_SHOWN_ARRAYS], run.outputs, strict=False)
         ],
         note=" ".join(notes),
+        first_s=run.first_s,
+        dispatch_s=statistics.median(run.dispatch_s) if run.dispatch_s else None,
     )
 
 

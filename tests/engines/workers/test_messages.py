@@ -122,11 +122,12 @@ def test_previews_and_their_cost() -> None:
 
 
 def test_executions_can_be_written_to() -> None:
-    made = Execution((np.arange(3), np.array([True, False])), (0.1, 0.2), "cpu")
+    made = Execution((np.arange(3), np.array([True, False])), (0.1, 0.2), "cpu", first_s=0.5, dispatch_s=(0.01, 0.02))
     header, blobs = sent(messages.write_execution(made))
     assert header["reply"] == "ran"
     read = messages.read_execution(header, blobs)
     assert (read.durations_s, read.device_kind) == ((0.1, 0.2), "cpu")
+    assert (read.first_s, read.dispatch_s) == (0.5, (0.01, 0.02))
     read.outputs[0][0] = 5
     assert read.outputs[0].tolist() == [5, 1, 2]
     assert read.outputs[1].tolist() == [True, False]
