@@ -124,6 +124,7 @@ def test_the_browser_has_every_algorithm_of_a_size_that_can_be_followed() -> Non
         ("bidirectional ring", 4, 6),
         ("halving and doubling", 4, 4),
         ("tree", 4, 4),
+        ("double binary tree", 4, 5),
         ("direct", 4, 2),
     ]
     assert sent("all-reduce(p), replica_groups=[2,32]<=[64], to_apply=add", 64) == []

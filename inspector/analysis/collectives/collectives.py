@@ -142,7 +142,7 @@ class Collectives(Tabular):
 
         Args:
           key: name or position of the collective.
-          algorithm: "ring", "bidirectional ring", "halving and doubling", "tree" or "direct".
+          algorithm: "ring", "bidirectional ring", "halving and doubling", "tree", "double binary tree" or "direct".
           group: index of the group; ignored for a collective-permute, in which all ids take part.
           links: links between the members; a ring of unknown speed by default.
 

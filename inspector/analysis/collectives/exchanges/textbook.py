@@ -8,7 +8,8 @@ Members are positions in a group of `n`, 0 to n - 1. A block is a number with a 
 
 Rings and bidirectional rings: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations", 2009. Halving, doubling and trees: Thakur, Rabenseifner, Gropp, "Optimization of collective
-communication operations in MPICH", 2005. Runtimes do not document which algorithm they use.
+communication operations in MPICH", 2005. Double binary trees: Sanders, Speck, Träff, "Two-tree algorithms for full
+bandwidth broadcast, reduction and scan", 2009. Runtimes do not document which algorithm they use.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Schedule: TypeAlias = tuple[Step, ...]
 MemberBlocks: TypeAlias = Mapping[int, frozenset[int]]
 """The blocks of a member: for each block the positions of the members whose values are in it."""
 
-ALGORITHMS = ("ring", "bidirectional ring", "halving and doubling", "tree", "direct")
+ALGORITHMS = ("ring", "bidirectional ring", "halving and doubling", "tree", "double binary tree", "direct")
 OPCODES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-broadcast")
 
 
@@ -189,6 +190,41 @@ def _tree(opcode: str, n: int) -> Schedule | Unavailable:
             return down(everything)
 
 
+def _double_tree(opcode: str, n: int) -> Schedule | Unavailable:
+    """Returns the steps of two binary trees, each of which sums and distributes every second block.
+
+    The trees are pipelined: a member passes a block on in the step after it received it, while the next one arrives.
+    A member with children in one tree has none in the other if `n` is even, so no member sends more than twice the operand.
+    """
+    if opcode != "all-reduce":
+        return Unavailable(f"textbooks use two trees for sums and broadcasts, not for {opcode}")
+    parents = {member: _parent(member, n) for member in range(1, n)}
+    heights, depths = dict.fromkeys(range(n), 0), {0: 0}
+    for member in sorted(parents, key=lambda member: member & -member):  # children before parents
+        heights[parents[member]] = max(heights[parents[member]], heights[member] + 1)
+    for member in sorted(parents, key=lambda member: -heights[member]):
+        depths[member] = depths[parents[member]] + 1
+    steps: list[list[Transfer]] = [[] for _ in range(-(-n // 2) - 1 + 2 * heights[0])] if n > 1 else []
+    for block in range(n):
+        first, name = block // 2, _mirrored(n) if block % 2 else range(n)
+        for child, parent in parents.items():
+            steps[first + heights[child]].append(Transfer(name[child], name[parent], (block,), adds=True))
+            steps[first + heights[0] + depths[parent]].append(Transfer(name[parent], name[child], (block,)))
+    return tuple(map(tuple, steps))
+
+
+def _parent(member: int, n: int) -> int:
+    """Returns the parent in a binary tree with root 0, in which odd members have no children."""
+    bit = member & -member
+    parent = (member ^ bit) | (bit << 1)
+    return parent if parent < n else member ^ bit
+
+
+def _mirrored(n: int) -> Sequence[int]:
+    """Returns the members of the second tree by their place in the first: mirrored, or shifted if `n` is odd."""
+    return [(member + 1) % n for member in range(n)] if n % 2 else range(n)[::-1]
+
+
 def _direct(opcode: str, n: int) -> Schedule:
     def step(blocks: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
         pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
@@ -216,5 +252,6 @@ _MAKERS: Mapping[str, Callable[[str, int], Schedule | Unavailable]] = {
     "bidirectional ring": _two_rings,
     "halving and doubling": _halving,
     "tree": _tree,
+    "double binary tree": _double_tree,
     "direct": _direct,
 }

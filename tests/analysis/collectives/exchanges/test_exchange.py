@@ -82,6 +82,7 @@ STEPS = {  # of n members: steps, and bytes that the busiest member sends, in op
     ("all-reduce", "bidirectional ring"): lambda n: (2 * n - 2, 2 * (n - 1) / n),
     ("all-reduce", "halving and doubling"): lambda n: (2 * np.log2(n), 2 * (n - 1) / n),
     ("all-reduce", "tree"): lambda n: (2 * np.log2(n), np.log2(n)),
+    ("all-reduce", "double binary tree"): lambda n: (n / 2 - 1 + 2 * np.log2(n), min(2, n / 2)),
     ("all-to-all", "direct"): lambda n: (1, (n - 1) / n),
     ("all-to-all", "halving and doubling"): lambda n: (np.log2(n), np.log2(n) / 2),
 }
