@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import inspector
+from inspector.course.answers import Choice
 from inspector.course.checking import LESSONS, questions
 from inspector.errors import ParameterError
 from tests.project import committed
@@ -91,6 +92,33 @@ def test_an_unknown_question_is_reported(number: Any) -> None:
         return
     with pytest.raises(ParameterError, match="Unknown question"):
         inspector.check(number, 3)
+
+
+def before(number: str) -> str:
+    """Returns the texts, the code and the stored outputs of a lesson before a question, without folded answers."""
+    (path,) = (path for path in NOTEBOOKS if path.name.startswith(f"{number[0]}_"))
+    texts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if f'check("{number}"' in source:
+            return "\n".join([*texts, source])
+        texts.append(source.split("<details>")[0])
+        for output in cell.get("outputs", ()):
+            texts.append("".join(output.get("text") or output.get("data", {}).get("text/plain", "")))
+    raise AssertionError(number)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_no_answer_stands_before_its_question(number: str) -> None:
+    answer, kind = shown_answer(number), questions(int(number[0]))[number].kind
+    text = re.sub(r"[\s,]+", ",", before(number).translate(str.maketrans("{}()", "[][]")))
+    if isinstance(kind, Choice):
+        mentioned = {word for word in kind.words if re.search(rf"\b{re.escape(word)}\b", text.replace("_", "-"))}
+        assert answer not in mentioned or len(mentioned) > 1, "the only choice that the lesson mentions"
+    elif isinstance(answer, int | float):
+        assert answer < 1000 or not re.search(rf"\b{answer}\b", text.replace(",", ""))
+    elif len(answer) > 3:
+        assert re.sub(r"\s", "", str(answer)).replace("(", "[").replace(")", "]") not in text
 
 
 def test_every_question_precedes_its_answer_in_the_notebook() -> None:

@@ -9,7 +9,7 @@ from inspector.course.question import Mistake, Question
 from inspector.hlo.devices.replica_groups import parse
 
 _X = jnp.float32(0)
-_IOTA = "[2,4]<=[4,2]T(1,0)"
+_IOTA = "[2,4]<=[2,2,2]T(1,0,2)"
 
 
 def _over_j() -> list[list[int]]:
@@ -97,20 +97,20 @@ QUESTIONS = (
         f"Which groups does {_IOTA} denote?",
         Groups(ordered=True),
         _iota,
-        "Write 0 to 7 as 4 rows of 2 and transpose to 2 rows of 4. Each row is a group.",
-        "Write 0 to 7 into 4 rows of 2, swap rows and columns, then read 2 rows of 4.",
+        "Write 0 to 7 as a cube of 2 x 2 x 2 and swap its first two dimensions: the four pairs come in the order 01, 45, 23, 67. Each half is a group.",
+        "Write 0 to 7 as a cube of 2 x 2 x 2, swap its first two dimensions, then read 2 rows of 4.",
         (
             Mistake(
                 [[0, 1, 2, 3], [4, 5, 6, 7]],
-                "That is [2,4]<=[8]. T(1,0) swaps rows and columns of the 4 x 2 array before it is divided into groups.",
+                "That is [2,4]<=[8]. T(1,0,2) swaps the first two dimensions of the cube before it is divided into groups.",
             ),
             Mistake(
-                [[0, 1], [2, 3], [4, 5], [6, 7]],
-                "Those are the rows of [4,2] without the transpose. Transpose first, then read 2 groups of 4.",
+                [[0, 2, 4, 6], [1, 3, 5, 7]],
+                "That is [2,4]<=[4,2]T(1,0). In T(1,0,2), the last dimension stays the last, so 0 and 1 stay neighbors.",
             ),
             Mistake(
-                [[0, 4], [1, 5], [2, 6], [3, 7]],
-                "That is [4,2]<=[2,4]T(1,0): 2 rows of 4, transposed. Here there are 4 rows of 2.",
+                [[0, 4, 1, 5], [2, 6, 3, 7]],
+                "In T(1,0,2), the last dimension stays the last, so 0 and 1 stay neighbors. You let the first one vary fastest.",
             ),
         ),
     ),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import jax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from inspector.analysis.collectives.exchanges.links import Links
 from inspector.analysis.sharding.array_sharding import Sharding
@@ -23,10 +24,14 @@ def _bytes_of_a_part() -> int:
     return 2 * math.prod(Sharding(_ARRAY, on, (("x",), ("y",))).part_shape)
 
 
-def _product(a: Sequence[str | None], b: Sequence[str | None]) -> str:
+def _product(a: Sequence[str | None], b: Sequence[str | None], out: Sequence[str | None] | None = None) -> str:
+    """Returns the only collective of A @ B, or "none"; the compiler chooses the sharding of the result if `out` is None."""
     on = mesh(x=4, y=2)
-    collectives = compiled_collectives(jax.jit(lambda a, b: a @ b), split(on, _SHAPE, *a), split(on, _SHAPE, *b))
-    return collectives[0].opcode if len(collectives) else _NONE
+    kept = None if out is None else NamedSharding(on, PartitionSpec(*out))
+    product = jax.jit(lambda a, b: a @ b, out_shardings=kept)
+    opcodes = [one.opcode for one in compiled_collectives(product, split(on, _SHAPE, *a), split(on, _SHAPE, *b))]
+    (opcode,) = opcodes or [_NONE]
+    return opcode
 
 
 def _microseconds() -> float:
@@ -68,9 +73,25 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "Now J, the summed dimension, is sharded over x in both. Which collective is needed if the result should be replicated?",
+        "Only J of A is sharded over x, and every device has all of B. Which collective is needed if the result should be whole on every device?",
         Choice(_OPCODES),
-        lambda: _product((None, "x"), ("x",)),
+        lambda: _product((None, "x"), (), ()),
+        "An all-gather of A: a device has a quarter of the columns of A, and its sums need all of them.",
+        "Which of its terms can a device not compute?",
+        (
+            Mistake("none", "A device has all of B, but only a quarter of the columns of A."),
+            Mistake(
+                "all-reduce",
+                "Devices could take the matching rows of B and add partial sums. That sends the result twice; here the compiler moves A, once.",
+            ),
+            Mistake("reduce-scatter", "That leaves a part of the result on each device. It should be whole."),
+            Mistake("all-to-all", "That leaves a device with as much of A as before. It needs all of A."),
+        ),
+    ),
+    Question(
+        "J is sharded over x in both operands. Which collective is needed if the result should be whole on every device?",
+        Choice(_OPCODES),
+        lambda: _product((None, "x"), ("x",), ()),
         "An all-reduce. Every device has summed over its part of J, and the partial sums are added.",
         "Every device can multiply its parts. What is the result?",
         (
@@ -83,21 +104,6 @@ QUESTIONS = (
                 "reduce-scatter",
                 "That leaves a part of the result on each device. The question asks for the whole result.",
             ),
-        ),
-    ),
-    Question(
-        "Now I of A and J of B are both sharded over x. Which collective is needed?",
-        Choice(_OPCODES),
-        lambda: _product(("x",), ("x",)),
-        "An all-gather of B: x shards the rows of the result, so it cannot also shard J.",
-        "A device needs all of J of B for its rows of A.",
-        (
-            Mistake("none", "For its rows a device needs all of B, but has a quarter of it."),
-            Mistake(
-                "all-reduce",
-                "Devices have different rows of A. Their products belong to different rows and must not be added.",
-            ),
-            Mistake("all-to-all", "That would leave a device with a quarter of B. For its rows it needs all of B."),
         ),
     ),
     Question(
