@@ -18,10 +18,12 @@ def check(number: str, answer: object) -> Verdict:
 
     Args:
       number: lesson and question, such as "2.1".
-      answer: groups as lists of ids, a number, or a word; `...` for no answer yet.
+      answer: groups as lists of ids or in HLO notation such as "{{0,1},{2,3}}" or "[2,2]<=[4]", ids as a list or a set, a number
+        with or without a unit such as "14 KiB", or a word in any spelling; `...` for no answer yet.
 
     Returns:
-      A `Verdict`, which notebooks display: `is_right` (None for no answer yet) and `reply`.
+      A `Verdict`, which notebooks display: `is_right` (None for no answer yet) and `reply`. `bool(verdict)` is true for a
+      right answer only.
 
     Raises:
       ParameterError: there is no such question.

@@ -65,7 +65,7 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """The reply to an answer.
+    """The reply to an answer. `bool(verdict)` is true for a right answer only.
 
     Attributes:
       is_right: true for a right answer; None for no answer yet.
@@ -74,6 +74,9 @@ class Verdict:
 
     is_right: bool | None
     reply: str
+
+    def __bool__(self) -> bool:
+        return self.is_right is True
 
     def __repr__(self) -> str:
         heading = {True: "Right.", False: "Not yet.", None: "Your turn."}[self.is_right]

@@ -7,6 +7,7 @@ import json
 import re
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ import inspector
 from inspector.course.answers import Choice
 from inspector.course.checking import LESSONS, questions
 from inspector.errors import ParameterError
+from tests.course.spellings import spellings
 from tests.project import committed
 
 NUMBERS = [number for lesson in range(1, len(LESSONS) + 1) for number in questions(lesson)]
@@ -49,6 +51,89 @@ def test_right_and_wrong_answers_are_distinguished(number: str) -> None:
     unanswered = inspector.check(number, ...)
     assert unanswered.is_right is None
     assert question.text in unanswered.reply
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_answers_are_read_in_eight_spellings(number: str) -> None:
+    question = questions(int(number[0]))[number]
+    right = spellings(question.kind, shown_answer(number))
+    assert len(right) == 8
+    for answer in right:
+        verdict = inspector.check(number, answer)
+        assert verdict, (answer, verdict)
+    for mistake in question.mistakes:
+        if mistake.answer == []:
+            continue  # no ids have no forms
+        for answer in spellings(question.kind, mistake.answer):
+            verdict = inspector.check(number, answer)
+            assert (bool(verdict), verdict.reply) == (False, mistake.reply), answer
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "is_right"),
+    [
+        ("2.1", "[4,2]<=[8]", True),
+        ("2.2", "[2,4]<=[8]", True),
+        ("2.2", "[[0 1 2 3]\n [4 5 6 7]]", True),
+        ("2.1", "[2,4]<=[8]", False),
+        ("2.4", "[2,4]<=[2,2,2]T(1,0,2)", True),
+        ("2.3", "[1,6]<=[2,3]T(1,0)", True),
+        ("2.3", [0, 3, 1, 4, 2, 5], True),
+        ("2.3", "{}", False),
+        ("2.5", {0, 3}, True),
+        ("2.5", [3, 0, 0], True),
+        ("2.5", "0 and 3", True),
+        ("4.3", "f32[2]", True),
+        ("4.3", "f32[2]{0}", True),
+        ("4.3", "f32[8]", False),
+        ("3.1", 68, True),
+        ("3.4", "14 KiB", True),
+        ("3.4", "14 kB", False),
+        ("5.4", "0.0734 ms", True),
+        ("5.4", "73.4 ms", False),
+        ("7.1", "lax.all_to_all", True),
+        ("7.1", jax.lax.all_to_all, True),
+        ("5.3", jax.lax.all_gather, True),
+        ("5.3", "an all-gather", True),
+        ("8.2", "no collective", True),
+        ("8.4", "psum", True),
+        ("4.1", jax.jit, True),
+        ("4.1", "jax.pmap", False),
+    ],
+)
+def test_notations_of_the_course_are_read(number: str, answer: object, is_right: bool) -> None:
+    assert inspector.check(number, answer).is_right is is_right
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "words"),
+    [
+        ("3.3", "14 bytes", "Expected a number; got '14 bytes'"),
+        ("3.4", "14 ms", "Expected a number of bytes; got '14 ms'"),
+        ("5.4", "73,4", "Expected a number of microseconds"),
+        ("2.3", [{0, 1, 2, 3, 4, 5}], "the order counts, and a set has none"),
+        ("2.4", "[1048576,8]<=[8388608]", "too many to expand"),
+        ("2.4", "[2,4]<=[4,3]", "Expected groups of ids"),
+        ("2.1", True, "Expected groups of ids"),
+        ("2.1", "{{0,1},{2,3", "Expected groups of ids"),
+        ("2.5", "", "Expected integers"),
+        ("3.3", True, "Expected a number; got True"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_explained(number: str, answer: object, words: str) -> None:
+    verdict = inspector.check(number, answer)
+    assert verdict.is_right is False
+    assert words in verdict.reply
+
+
+def test_clues_compare_ids_as_sets() -> None:
+    assert "1 of 2 are right" in inspector.check("2.5", [3, 5]).reply
+    assert "3 of 4 are right." in inspector.check("7.2", [7, 6, 5, 3]).reply
+    assert "all have 2 members" in inspector.check("2.1", [[0], [1, 2, 3], [4, 5], [6, 7]]).reply
+
+
+def test_a_verdict_is_true_for_a_right_answer_only() -> None:
+    assert [bool(inspector.check("1.1", answer)) for answer in (8, 7, ..., "?")] == [True, False, False, False]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
