@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from inspector.compilation.options.options import Options as Options
     from inspector.compilation.target import Target as Target
     from inspector.course.checking import check as check
+    from inspector.course.drill import Drill as Drill
+    from inspector.course.drill import drill as drill
     from inspector.engines.executable import LoadedExecutable as LoadedExecutable
     from inspector.engines.executable import load_executable as load_executable
     from inspector.engines.executable import save_executable as save_executable
@@ -80,6 +82,8 @@ _HOMES = {
     "CompileTimeJob": "inspector.api.bisection.compile_time",
     "CompileEvent": "inspector._jax.caches.compile_events",
     "Compiled": "inspector.stages.compiled",
+    "drill": "inspector.course.drill",
+    "Drill": "inspector.course.drill",
     "Exploration": "inspector.api.exploration",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",

@@ -62,6 +62,11 @@ class Question:
                 return Verdict(False, mistake.reply)
         return Verdict(False, f"{self.kind.clue(answer, right)} {self.hint}".strip())
 
+    @property
+    def answer(self) -> str:
+        """The right answer as text."""
+        return self.kind.shown(self.kind.read(_right(self)))
+
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
@@ -80,9 +85,9 @@ class Verdict:
 
     def __repr__(self) -> str:
         heading = {True: "Right.", False: "Not yet.", None: "Your turn."}[self.is_right]
-        return textwrap.fill(f"{heading} {self.reply}", _WIDTH)
+        return "\n".join(textwrap.fill(line, _WIDTH) for line in f"{heading} {self.reply}".splitlines())
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)  # a drill has no last question
 def _right(question: Question) -> Any:
     return question.right()

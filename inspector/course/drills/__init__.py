@@ -1,0 +1,1 @@
+"""Exercises that are generated: a function for each kind, from random numbers and a level. JAX and XLA work out the answers."""
