@@ -10,7 +10,7 @@ from inspector.course.question import Question, Verdict
 from inspector.errors import ParameterError
 from inspector.support.units import format_list
 
-LESSONS = ("axes", "replica_groups", "collectives", "four_ways", "training", "overlap", "reading", "sharding")
+LESSONS = ("stages", "axes", "replica_groups", "collectives", "four_ways", "training", "overlap", "reading", "sharding")
 
 
 def check(number: str, answer: object) -> Verdict:
@@ -29,16 +29,17 @@ def check(number: str, answer: object) -> Verdict:
       ParameterError: there is no such question.
     """
     lesson, _, _ = str(number).partition(".")
-    place = int(lesson) if lesson.isascii() and lesson.isdigit() and len(lesson) < 3 else 0
-    known = questions(place) if 1 <= place <= len(LESSONS) else {}
+    place = int(lesson) if lesson.isascii() and lesson.isdigit() and len(lesson) < 3 else len(LESSONS)
+    known = questions(place) if place < len(LESSONS) else {}
     if str(number) not in known:
-        there = list(known) or [f"1.1 to {len(LESSONS)}.{len(questions(len(LESSONS)))}"]
+        last = len(LESSONS) - 1
+        there = list(known) or [f"0.1 to {last}.{len(questions(last))}"]
         raise ParameterError(f"Unknown question {number!r}. Expected one of {format_list(there)}.")
     return known[str(number)].verdict(answer)
 
 
 @functools.cache
 def questions(lesson: int) -> Mapping[str, Question]:
-    """Returns the questions of a lesson by number. Lessons are counted from 1."""
-    module = importlib.import_module(f"inspector.course.lessons.{LESSONS[lesson - 1]}")
+    """Returns the questions of a lesson by number. Lessons are counted from 0."""
+    module = importlib.import_module(f"inspector.course.lessons.{LESSONS[lesson]}")
     return {f"{lesson}.{index}": question for index, question in enumerate(module.QUESTIONS, 1)}

@@ -17,7 +17,9 @@ from inspector.support.units import format_list
 
 Environment = list[tuple[str, int]]
 
-_NAMES = ("i", "j", "k", "l")
+_NAMES = (
+    ("i", "j", "k", "l"), ("x", "y", "z", "w"), ("a", "b", "c", "d"), ("data", "model", "expert", "stage"), ("p", "q", "r", "s"),
+)  # fmt: skip
 _X = jnp.float32
 
 
@@ -26,7 +28,7 @@ def groups(draw: random.Random, level: int) -> Question:
     environment = _environment(draw, axes=min(2 + level // 2, 4), most=8 if level < 3 else 16 if level < 5 else 24)
     names = [name for name, _ in environment]
     count = draw.randint(1, max(1, min(len(names) - 1, level - 1)))
-    chosen = tuple(sorted(draw.sample(names, count)))
+    chosen = tuple(sorted(draw.sample(names, count), key=names.index))
     others = [name for name in names if name not in chosen]
     wrong = {
         _text(_by_numpy(environment, others)): f"Those agree in {format_list(chosen)}. psum *varies* the named axes: members differ in them.",
@@ -47,10 +49,11 @@ def order(draw: random.Random, level: int) -> Question:
     environment = _environment(draw, axes=2 if level < 2 else 3, most=8 if level < 3 else 12 if level < 5 else 16)
     names = [name for name, _ in environment]
     chosen = draw.sample(names, 2 if level < 3 else draw.randint(2, len(names)))
-    if chosen == sorted(chosen):
+    written = sorted(chosen, key=names.index)
+    if chosen == written:
         chosen = chosen[::-1]
     wrong = {
-        _text(_by_numpy(environment, sorted(chosen))): "Those are in the order of the environment. The order of the names in the call counts.",
+        _text(_by_numpy(environment, written)): "Those are in the order of the environment. The order of the names in the call counts.",
         _text(_by_numpy(environment, chosen[::-1])): "You let the axis named first in the call vary fastest. It varies slowest.",
     }  # fmt: skip
     return Question(
@@ -72,7 +75,7 @@ def _environment(draw: random.Random, axes: int, most: int) -> Environment:
         if math.prod(grown) > most:
             break
         sizes = grown
-    return list(zip(_NAMES, sizes, strict=False))
+    return list(zip(draw.choice(_NAMES), sizes, strict=False))
 
 
 def _by_numpy(environment: Environment, axes: Sequence[str]) -> list[list[int]]:
