@@ -38,7 +38,8 @@ _NO_SETTINGS = (
 # Words of HLO's texts, of Python, of code for another process, and of the command line.
 _NO_KEYWORDS = (
     "device_ids", "last_tile_dims", "run_name", "submodule_search_locations", "peak_bytes", "ignore_errors",
-    "start_new_session", "equal_nan", "mlir_module_serialized",  # the last two are in a script for users
+    "start_new_session", "channel_id",  # an attribute of HLO, in questions
+    "equal_nan", "mlir_module_serialized",  # in a script for users
 )  # fmt: skip
 _FLAGS = ("xla_", "jax_")
 

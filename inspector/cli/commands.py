@@ -14,6 +14,7 @@ from inspector.cli.accuracy import accuracy
 from inspector.cli.bisect import bisect, compile_time
 from inspector.cli.cache import cache
 from inspector.cli.compare import compare
+from inspector.cli.course import course
 from inspector.cli.doctor import doctor
 from inspector.cli.dump import dump
 from inspector.cli.expect import expect
@@ -129,6 +130,6 @@ def inspector() -> None:
 
 for _command in (
     explore, lower, compile_, memory, compare, findings, collectives, profile, accuracy, dump, report, replay, expect, scan, bisect, compile_time, targets,
-    options, doctor, cache, mcp,
+    options, doctor, cache, course, mcp,
 ):  # fmt: skip
     inspector.add_command(_command)

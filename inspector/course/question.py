@@ -54,7 +54,7 @@ class Question:
             answer = self.kind.read(value)
         except Misread as misread:
             return Verdict(False, str(misread))
-        right = self.kind.read(_right(self))
+        right = self.key
         if self.kind.is_same(answer, right):
             return Verdict(True, self.because)
         for mistake in self.mistakes:
@@ -63,9 +63,14 @@ class Question:
         return Verdict(False, f"{self.kind.clue(answer, right)} {self.hint}".strip())
 
     @property
+    def key(self) -> Any:
+        """The right answer, as `kind.read` returns it."""
+        return self.kind.read(_right(self))
+
+    @property
     def answer(self) -> str:
         """The right answer as text."""
-        return self.kind.shown(self.kind.read(_right(self)))
+        return self.kind.shown(self.key)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
