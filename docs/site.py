@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Called by mkdocs with the text of each page. On the site, files of the root and pages of docs/ are in one folder."""
     return markdown.replace("](docs/", "](") if page.file.src_uri in ROOT_PAGES else markdown
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Called by mkdocs with the HTML of each page. Notebooks link to pages of docs/ by their files, which are in the site's root."""
+    root = "../" * page.url.count("/")
+    return _PAGE_OF_NOTEBOOK.sub(rf'href="{root}\1/\2"', html) if page.file.src_uri.endswith(".ipynb") else html
+
+
+_PAGE_OF_NOTEBOOK = re.compile(r'href="(?:\.\./)+docs/([\w-]+)\.md(#[\w-]*)?"')
 
 
 def _notebooks(navigation: Any) -> Iterator[str]:

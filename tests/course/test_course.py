@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.analysis.findings.registry import KINDS
 from inspector.course.answers import Choice
 from inspector.course.checking import LESSONS, questions
 from inspector.errors import ParameterError
+from tests.conftest import ROOT
 from tests.course.spellings import spellings
 from tests.project import committed
 
@@ -205,6 +207,21 @@ def test_no_answer_stands_before_its_question(number: str) -> None:
         assert answer < 1000 or not re.search(rf"\b{answer}\b", text.replace(",", ""))
     elif np.size(answer) > 3:
         assert re.sub(r"\s", "", str(answer)).replace("(", "[").replace(")", "]") not in text
+
+
+def test_lessons_link_to_findings_and_lessons_that_exist() -> None:
+    headings = {heading.strip("# `") for heading in (ROOT / "docs" / "findings.md").read_text("utf-8").splitlines()}
+    linked = set[str]()
+    for lesson in range(len(LESSONS)):
+        text = "\n".join(cells(lesson, "markdown"))
+        linked |= set(re.findall(r"\]\(\.\./\.\./docs/findings\.md#([\w-]+)\)", text))
+        names = re.findall(r"\]\((\w+\.ipynb)", text)
+        assert set(names) <= {path.name for path in NOTEBOOKS}
+    assert linked <= headings & set(KINDS)
+    sharding = {
+        kind for kind in KINDS if kind.endswith(("argument", "ring", "collectives", "shards", "order", "communication"))
+    }
+    assert sharding - {"transposed-argument", "unused-argument"} <= linked
 
 
 def test_every_question_precedes_its_answer_in_the_notebook() -> None:
