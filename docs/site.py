@@ -30,12 +30,15 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Called by mkdocs with the HTML of each page. Notebooks link to pages of docs/ by their files, which are in the site's root."""
+    """Called by mkdocs with the HTML of each page. Notebooks link to files, and each file has a folder on the site."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
     root = "../" * page.url.count("/")
-    return _PAGE_OF_NOTEBOOK.sub(rf'href="{root}\1/\2"', html) if page.file.src_uri.endswith(".ipynb") else html
+    return _NOTEBOOK.sub(r'href="../\1/\2"', _PAGE.sub(rf'href="{root}\1/\2"', html))
 
 
-_PAGE_OF_NOTEBOOK = re.compile(r'href="(?:\.\./)+docs/([\w-]+)\.md(#[\w-]*)?"')
+_PAGE = re.compile(r'href="(?:\.\./)+docs/([\w-]+)\.md(#[\w-]*)?"')
+_NOTEBOOK = re.compile(r'href="(\w+)\.ipynb(#[\w-]*)?"')
 
 
 def _notebooks(navigation: Any) -> Iterator[str]:

@@ -183,12 +183,12 @@ def test_exercises_of_all_levels_have_right_answers(kind: str, execute: Execute)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 50, 10))
+@pytest.mark.parametrize("first", range(0, 50, 5))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_exercises_have_right_answers(kind: str, first: int, execute: Execute) -> None:
-    """200 exercises in each part; the answers of equal exercises are compared once."""
+    """100 exercises in each part; the answers of equal exercises are compared once."""
     texts = set[str]()
-    for seed, number in itertools.product(range(first, first + 10), range(1, 21)):
+    for seed, number in itertools.product(range(first, first + 5), range(1, 21)):
         question = inspector.drill(kind, seed=seed).exercise(number)
         if question.text in texts:
             continue
@@ -196,7 +196,7 @@ def test_a_thousand_exercises_have_right_answers(kind: str, first: int, execute:
         texts.add(question.text)
         for mistake in question.mistakes:
             assert not question.verdict(mistake.answer), (question.text, mistake)
-    assert len(texts) > 80
+    assert len(texts) > 40
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"collectives"}))
