@@ -183,6 +183,7 @@ def test_exercises_of_all_levels_have_right_answers(kind: str, execute: Execute)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # products are compiled twice each
 @pytest.mark.parametrize("first", range(0, 50, 5))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_exercises_have_right_answers(kind: str, first: int, execute: Execute) -> None:
