@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from inspector.course.checking import check as check
     from inspector.course.drill import Drill as Drill
     from inspector.course.drill import drill as drill
+    from inspector.course.explorables.mesh_bench import mesh_bench as mesh_bench
+    from inspector.course.explorables.player import player as player
+    from inspector.course.explorables.race import race as race
+    from inspector.course.explorables.sharding_game import sharding_game as sharding_game
     from inspector.engines.executable import LoadedExecutable as LoadedExecutable
     from inspector.engines.executable import load_executable as load_executable
     from inspector.engines.executable import save_executable as save_executable
@@ -106,6 +110,10 @@ _HOMES = {
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.cost.measured_peak",
     "option_catalog": "inspector.toolchain.flags.catalog",
+    "mesh_bench": "inspector.course.explorables.mesh_bench",
+    "player": "inspector.course.explorables.player",
+    "race": "inspector.course.explorables.race",
+    "sharding_game": "inspector.course.explorables.sharding_game",
     "report": "inspector.widgets.saving.report",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.api.flag_effects",

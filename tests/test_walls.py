@@ -44,11 +44,11 @@ ROOMS: Mapping[str, frozenset[str]] = {
     ),
     "lowering": frozenset({"platforms", "_jax", "hlo", "compilation", "stages"}),
     "expectations": frozenset({"hlo", "compilation", "analysis", "stages", "lowering"}),
-    "course": frozenset({"hlo", "analysis", "lowering"}),
     "reports": frozenset({"_jax", "hlo", "compilation", "analysis", "engines", "execution", "stages"}),
     "widgets": frozenset(
         {"platforms", "toolchain", "hlo", "compilation", "analysis", "execution", "stages", "reports"}
     ),  # the values that panes show
+    "course": frozenset({"hlo", "analysis", "lowering", "widgets"}),
 }
 
 # Modules of ours that a room may not import though their room is open to it.

@@ -1,6 +1,7 @@
 // The entry points of the app: the widget for anywidget, and the same app without a notebook kernel. Each model has one
 // `Synced` and one `Local`, which its views share.
 
+import { ExplorableView } from "./explorables/view.ts";
 import { placeOf } from "./lib/place.ts";
 import type { Model } from "./lib/transport.ts";
 import type * as messages from "./messages.ts";
@@ -34,10 +35,17 @@ export default function createExplorer(): {
     initialize: ({ model }) => void start(model),
     render: ({ model, el }) => {
       const { synced, local } = state ?? start(model);
-      const view = new View(synced, local, el);
-      return () => view.destroy();
+      return show(synced, local, el, String(model.get("explorable") ?? ""));
     },
   };
+}
+
+/** Shows the app, or the explorable that the model is for. Returns a function that removes it. */
+function show(synced: Synced, local: Local, el: HTMLElement, explorable: string): () => void {
+  const view = explorable
+    ? new ExplorableView(synced, explorable as Exclude<messages.Explorable, "">, el)
+    : new View(synced, local, el);
+  return () => view.destroy();
 }
 
 /**
@@ -56,7 +64,7 @@ export async function mount(
   const synced = new Synced(model);
   const local = new Local(synced);
   synced.start();
-  new View(synced, local, el);
+  show(synced, local, el, synced.session?.explorable ?? "");
   const go = (): void => {
     const place = placeOf(location.hash);
     if (place?.program === number && synced.session?.panes.includes(place.pane as messages.Pane)) model.goTo(place);

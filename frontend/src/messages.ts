@@ -18,6 +18,8 @@ export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export type Stage = "hlo" | "optimized";
 
+export type Explorable = "" | "player" | "mesh_bench" | "race" | "sharding_game";
+
 export type StatGroup = "memory" | "time" | "work" | "counts";
 
 export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "measured_s" | "source";
@@ -40,6 +42,7 @@ export interface Session {
   is_kernel: boolean;
   stored_class: string;
   notes: string[];
+  explorable: Explorable;
 }
 
 export interface Focus {
@@ -209,6 +212,140 @@ export interface AddRequest {
 export interface LowerRequest {
   type: "lower";
   axes: string;
+}
+
+export interface TransferMessage {
+  sender: number;
+  receiver: number;
+  blocks: number[];
+  adds: boolean;
+}
+
+export interface ExchangeMessage {
+  opcode: string;
+  algorithm: string;
+  members: number;
+  parts: number;
+  steps: TransferMessage[][];
+}
+
+export interface AlgorithmCostMessage {
+  algorithm: string;
+  steps: number;
+  hops: number;
+  busiest: number;
+  sent: number;
+}
+
+export interface NetworkMessage {
+  name: string;
+  bytes_per_s: number;
+  latency_s: number;
+  source: string;
+  costs: AlgorithmCostMessage[];
+}
+
+export interface PlayerMessage {
+  type: "player";
+  opcode: string;
+  groups: number[][];
+  is_pairs: boolean;
+  array_bytes: number;
+  operand: string;
+  exchanges: ExchangeMessage[];
+  networks: NetworkMessage[];
+  before: string[];
+  after: string[];
+}
+
+export interface PlayerRunRequest {
+  type: "run_player";
+  id: number;
+}
+
+export interface PlayerRun {
+  type: "player_run";
+  id: number;
+  error: Error | null;
+  device_kind: string;
+  before: string[];
+  after: string[];
+}
+
+export interface MeshBenchMessage {
+  type: "mesh_bench";
+  axis_names: string[];
+  axis_sizes: number[];
+  over: string[];
+  shape: number[];
+  wraps: boolean[];
+  devices: number[];
+}
+
+export interface MeshRunRequest {
+  type: "run_mesh";
+  id: number;
+  axis_names: string[];
+  axis_sizes: number[];
+  over: string[];
+}
+
+export interface MeshRun {
+  type: "mesh_run";
+  id: number;
+  error: Error | null;
+  replica_groups: string;
+  groups: number[][];
+  after: string[];
+}
+
+export interface RaceTable {
+  opcode: string;
+  networks: NetworkMessage[];
+}
+
+export interface RaceMessage {
+  type: "race";
+  opcode: string;
+  members: number;
+  smallest_bytes: number;
+  largest_bytes: number;
+  tables: RaceTable[];
+}
+
+export interface GameMessage {
+  type: "sharding_game";
+  operands: string[];
+  result: string;
+  sizes: Record<string, number>;
+  dtype: string;
+  itemsize: number;
+  axis_names: string[];
+  axis_sizes: number[];
+  memory_bytes: number;
+}
+
+export interface JudgeRequest {
+  type: "judge";
+  id: number;
+  operands: string[][][];
+  result: string[][];
+}
+
+export interface JudgedCollective {
+  opcode: string;
+  axes: string;
+  operand: string;
+  sent_bytes: number;
+}
+
+export interface Judged {
+  type: "judged";
+  id: number;
+  error: Error | null;
+  collectives: JudgedCollective[];
+  sent_bytes: number;
+  memory_bytes: number | null;
 }
 
 export interface ChangeMessage {
@@ -745,21 +882,6 @@ export interface ReshardingMessage {
   operand_bytes: number | null;
   source: SourceLine | null;
   advice: string;
-}
-
-export interface TransferMessage {
-  sender: number;
-  receiver: number;
-  blocks: number[];
-  adds: boolean;
-}
-
-export interface ExchangeMessage {
-  opcode: string;
-  algorithm: string;
-  members: number;
-  parts: number;
-  steps: TransferMessage[][];
 }
 
 export interface CollectivesMessage {
@@ -1473,9 +1595,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | BisectMessage | ReproductionSaved | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | PlayerMessage | PlayerRun | MeshBenchMessage | MeshRun | RaceMessage | GameMessage | Judged | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | BisectMessage | ReproductionSaved | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | BisectRequest | SaveReproductionRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | PlayerRunRequest | MeshRunRequest | JudgeRequest | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | BisectRequest | SaveReproductionRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

@@ -66,7 +66,7 @@ class Layout:
         return "{" + ",".join(map(str, self.minor_to_major)) + (f":{details}" if details else "") + "}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Shape:
     """The shape of an HLO value.
 
@@ -160,6 +160,10 @@ class Shape:
         """Returns the shape without layouts, for short text."""
         elements = tuple(element.without_layout() for element in self.tuple_shapes)
         return dataclasses.replace(self, layout=None, tuple_shapes=elements)
+
+    def __repr__(self) -> str:
+        """Returns the text without layouts, such as `f32[2,3]`, as tuples of shapes print it."""
+        return str(self.without_layout())
 
     def __str__(self) -> str:
         """Returns HLO text, such as `f32[2,3]{1,0}` or `(f32[2], s32[])`."""

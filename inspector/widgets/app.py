@@ -54,6 +54,8 @@ class App(anywidget.AnyWidget):
     _esm = loader()
     # A trait, so that the notebook saves it: a few hundred bytes.
     arrangement = traitlets.Dict().tag(sync=True)
+    # A trait, because a browser needs it before the first message.
+    explorable = traitlets.Unicode().tag(sync=True)
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class App(anywidget.AnyWidget):
         side_by_side: bool = False,
         is_kernel: bool = False,
         notes: Sequence[str] = (),
+        explorable: messages.Explorable = "",
         on_request: RequestHandler | None = None,
     ) -> None:
         """Creates the widget; nothing is sent before a browser shows it.
@@ -75,6 +78,7 @@ class App(anywidget.AnyWidget):
           side_by_side: whether the optimized HLO of the variants is initially shown side by side.
           is_kernel: whether the Pallas pane is initially active.
           notes: remarks about the program for the status line.
+          explorable: the element to show instead of panes; "" for an Explorer.
           on_request: see the module's docstring.
         """
         # Before the widget is opened: a browser that has the app's code responds while the widget is still being created.
@@ -83,7 +87,7 @@ class App(anywidget.AnyWidget):
         self._has_browser = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
-        super().__init__()
+        super().__init__(explorable=explorable)
         hold_weakly(self)
         hold_weakly(self.layout)
         self.publish(
@@ -97,6 +101,7 @@ class App(anywidget.AnyWidget):
                 is_kernel=is_kernel,
                 stored_class=self.stored_class,
                 notes=list(notes),
+                explorable=explorable,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -62,17 +63,23 @@ def test_a_collective_is_chosen_edited_and_played_by_keyboard_alone(opened: tupl
     page.keyboard.press("ArrowRight")
     expect(page.locator(".insp-member")).to_contain_text("replica 1")
 
-    tab_to(page, page.locator(".insp-observed .insp-button"))
-    page.keyboard.press("Enter")
-    until(page, exchange, page.locator(".insp-observed tbody tr"))
-    player, said = page.locator(".insp-exchange"), page.locator(".insp-exchange-said")
-    tab_to(page, player.get_by_role("button", name="Step", exact=True))
+    player, said = page.locator(".insp-exchange"), page.locator(".insp-exchange-spoken")
+    step_button = player.get_by_role("button", name="Step", exact=True)
+    tab_to(page, step_button)
     for step_number in (1, 2):
         page.keyboard.press("Enter")
         expect(said).to_contain_text(f"Step {step_number} of")
-    tab_to(page, player.get_by_role("button", name="Back", exact=True))
+    for _ in range(20):
+        page.keyboard.press("Enter")
+    expect(step_button).to_be_disabled()
+    assert step_button.evaluate("wanted => wanted === document.activeElement"), "the focus stays"
+    page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    expect(said).to_contain_text("Step 1 of")
+    expect(said).to_contain_text(re.compile("^Step [1-9]"))
+
+    tab_to(page, page.locator(".insp-observed .insp-button"))
+    page.keyboard.press("Enter")
+    until(page, exchange, page.locator(".insp-observed tbody tr"))
 
 
 def test_groups_and_blocks_have_names_in_addition_to_colors(opened: tuple[Page, Callable[[], None]]) -> None:

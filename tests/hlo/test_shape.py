@@ -69,6 +69,7 @@ def test_leaves_and_layout_free_text() -> None:
     shape = shape_of("(f32[2]{0}, (bf16[4,2]{1,0}, pred[]))")
     assert [str(leaf) for leaf in shape.leaves] == ["f32[2]{0}", "bf16[4,2]{1,0}", "pred[]"]
     assert str(shape.without_layout()) == "(f32[2], (bf16[4,2], pred[]))"
+    assert repr((shape,)) == "((f32[2], (bf16[4,2], pred[])),)"
     assert shape.is_tuple
     assert not shape.leaves[0].is_tuple
 

@@ -200,7 +200,7 @@ class CollectivesPane implements Pane {
     if (shown !== this.sideRow) {
       const drawn = meshDrawing(shown, mesh, describe(shown, this.reason));
       const player = exchangePlayer(shown, exchanges ?? []);
-      fill(this.side, ...drawn, this.observed.element, ...player, networks?.length ? this.price.element : null);
+      fill(this.side, ...drawn, ...player, this.observed.element, networks?.length ? this.price.element : null);
     }
     this.sideRow = shown;
   }

@@ -1,8 +1,8 @@
 // A step-by-step player of a textbook algorithm for one group of a collective: the blocks of each member, and the
 // messages between them.
 
-import { segments } from "../lib/controls.ts";
-import { fill, h, svg } from "../lib/dom.ts";
+import { segments, Switcher } from "../lib/controls.ts";
+import { fill, h, svg, update } from "../lib/dom.ts";
 import { blockName, columnOf, type MemberBlocks, permutation, statesOf } from "../lib/exchange.ts";
 import { plural } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
@@ -19,30 +19,45 @@ const SPEEDS = [0.5, 1, 2];
 const NOTE =
   "A textbook algorithm. Runtimes do not document which algorithm they use; all of them produce the same values.";
 
+/** The part of a collective that can be played. */
+type Playable = Pick<messages.CollectiveMessage, "opcode" | "groups" | "is_pairs">;
+
 /** Returns the player of a collective, or an empty list if no textbook algorithm applies. */
 export function exchangePlayer(
   row: messages.CollectiveMessage,
   known: readonly messages.ExchangeMessage[],
 ): HTMLElement[] {
   if (row.groups_cut || !row.groups.length) return [];
-  if (row.is_pairs) {
-    const count = 1 + Math.max(...row.groups.flat());
-    return count > MOST_PERMUTED ? [] : [new Player(row, [permutation(row.groups, count)]).element];
-  }
-  const own = known.filter(({ opcode, members }) => opcode === row.opcode && members === row.groups[0]!.length);
+  const own = exchangesOf(row, known);
   return own.length ? [new Player(row, own).element] : [];
 }
 
-class Player {
+/** Returns the algorithms for a collective. */
+export function exchangesOf(row: Playable, known: readonly messages.ExchangeMessage[]): messages.ExchangeMessage[] {
+  if (!row.is_pairs)
+    return known.filter(({ opcode, members }) => opcode === row.opcode && members === row.groups[0]!.length);
+  const count = 1 + Math.max(...row.groups.flat());
+  return count > MOST_PERMUTED ? [] : [permutation(row.groups, count)];
+}
+
+export class Player {
   readonly element = h("div", { class: "insp-exchange", role: "group", "aria-label": "Textbook algorithm" });
   private readonly choices = h("div", { class: "insp-exchange-choices" });
-  private readonly buttons = h("div", { class: "insp-exchange-buttons" });
-  private readonly said = h("div", { class: "insp-exchange-said", "aria-live": "polite" });
+  private readonly start = button("Start", "Back to the beginning", () => this.stop(0, false));
+  private readonly back = button("Back", "One step back", () => this.stop(this.step - 1, false));
+  private readonly playing = button("Play", "Play all steps", () => (this.timer ? this.pause() : this.play()));
+  private readonly forward = button("Step", "One step forward", () => this.stop(this.step + 1, true));
+  private readonly all = button("Frames", "All steps below each other, also for printing", () => this.toggleFrames());
+  private readonly position = h("strong", { class: "insp-exchange-position" });
+  private readonly said = h("div", { class: "insp-exchange-said" });
+  private readonly spoken = h("div", { class: "insp-exchange-spoken", "aria-live": "polite" });
   private readonly picture = h("div", {
     class: "insp-exchange-picture insp-scroll",
     tabindex: 0,
-    "aria-label": "Blocks",
+    role: "group",
+    "aria-label": "Blocks. Arrow keys step",
   });
+  private readonly frames = h("div", { class: "insp-exchange-frames", hidden: true });
   private exchange: messages.ExchangeMessage;
   private states: MemberBlocks[][] = [];
   private ids: readonly number[] = [];
@@ -52,13 +67,39 @@ class Player {
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly row: messages.CollectiveMessage,
+    private readonly row: Playable,
     private readonly exchanges: readonly messages.ExchangeMessage[],
+    private readonly onAlgorithm: (algorithm: string) => void = () => {},
   ) {
     this.exchange = exchanges[0]!;
-    const note = h("div", { class: "insp-dim" }, NOTE);
-    this.element.append(this.choices, this.buttons, this.said, this.picture, note);
+    const note = h("div", { class: "insp-dim insp-exchange-note" }, NOTE);
+    const speeds = SPEEDS.map((value) => ({ value, text: value === 0.5 ? "Slow" : value === 1 ? "Normal" : "Fast" }));
+    const speed = new Switcher("Speed", speeds, 1, () => (this.speed = speed.value));
+    const buttons = h(
+      "div",
+      { class: "insp-exchange-buttons" },
+      this.playing,
+      this.start,
+      this.back,
+      this.forward,
+      this.position,
+      labeled("Speed", speed.element),
+      this.all,
+    );
+    this.playing.classList.add("insp-button-main");
+    this.picture.addEventListener("keydown", (e) => this.key(e));
+    this.element.append(this.choices, buttons, this.said, this.spoken, this.picture, this.frames, note);
     this.choose(this.exchange, 0);
+  }
+
+  get algorithm(): string {
+    return this.exchange.algorithm;
+  }
+
+  /** Shows another algorithm; does nothing if there is none of that name. */
+  chooseAlgorithm(name: string): void {
+    const found = this.exchanges.find(({ algorithm }) => algorithm === name);
+    if (found && found !== this.exchange) this.choose(found, this.group);
   }
 
   private choose(exchange: messages.ExchangeMessage, group: number): void {
@@ -66,12 +107,22 @@ class Player {
     [this.exchange, this.group, this.step] = [exchange, group, 0];
     this.states = statesOf(exchange);
     this.ids = this.row.is_pairs ? this.states[0]!.map((_, id) => id) : this.row.groups[group]!;
+    this.drawChoices();
+    // All texts are in one cell of a grid, so that the longest one reserves its space and the picture stays in place.
+    fill(this.said, ...this.states.map((_, step) => h("div", {}, this.words(step))));
+    if (!this.frames.hidden) this.drawFrames();
     this.draw(false);
+    this.onAlgorithm(exchange.algorithm);
   }
 
   private go(step: number, isMoving: boolean): void {
     this.step = Math.max(0, Math.min(this.exchange.steps.length, step));
     this.draw(isMoving);
+  }
+
+  private stop(step: number, isMoving: boolean): void {
+    this.pause();
+    if (step >= 0 && step <= this.exchange.steps.length && step !== this.step) this.go(step, isMoving);
   }
 
   private play(): void {
@@ -90,13 +141,22 @@ class Player {
     this.drawButtons();
   }
 
+  private key(e: KeyboardEvent): void {
+    const step = { ArrowRight: this.step + 1, ArrowLeft: this.step - 1, Home: 0, End: this.exchange.steps.length }[
+      e.key
+    ];
+    if (step === undefined) return;
+    e.preventDefault();
+    this.stop(step, e.key === "ArrowRight");
+  }
+
   private draw(isMoving: boolean): void {
-    this.drawChoices();
     this.drawButtons();
-    const { steps } = this.exchange;
-    const words = this.step ? this.words(steps[this.step - 1]!) : "Before the first step: the inputs.";
-    fill(this.said, h("strong", {}, `Step ${this.step} of ${steps.length}. `), words);
-    fill(this.picture, this.drawing(isMoving));
+    [...this.said.children].forEach((text, step) => text.classList.toggle("insp-exchange-now", step === this.step));
+    this.spoken.textContent = `Step ${this.step} of ${this.exchange.steps.length}. ${this.words(this.step)}`;
+    const { scrollLeft } = this.picture;
+    fill(this.picture, this.drawing(this.step, isMoving));
+    this.picture.scrollLeft = scrollLeft;
   }
 
   private drawChoices(): void {
@@ -107,9 +167,13 @@ class Player {
       this.choices,
       this.exchanges.length > 1 && this.algorithms(),
       groups.length > 1 &&
-        segmented(
+        labeled(
           "Group",
-          segments(groups, this.group, (g) => this.choose(this.exchange, g)),
+          h(
+            "div",
+            { class: "insp-segments", role: "group", "aria-label": "Group" },
+            ...segments(groups, this.group, (g) => this.choose(this.exchange, g)),
+          ),
         ),
     );
   }
@@ -118,63 +182,60 @@ class Player {
     const options = this.exchanges.map((exchange, i) =>
       h("option", { value: i, selected: exchange === this.exchange }, exchange.algorithm),
     );
-    const select = h("select", { class: "insp-select" }, ...options);
-    select.addEventListener("change", () => {
-      this.choose(this.exchanges[select.selectedIndex]!, this.group);
-      this.choices.querySelector("select")?.focus();
-    });
+    const select = h("select", { class: "insp-select", "aria-label": "Algorithm" }, ...options);
+    select.addEventListener("change", () => this.choose(this.exchanges[select.selectedIndex]!, this.group));
     return h("label", { class: "insp-field" }, "Algorithm", select);
   }
 
+  /** Buttons without an effect are marked only: a disabled button would lose the keyboard focus. */
   private drawButtons(): void {
-    const focused = this.buttons.contains(document.activeElement) ? document.activeElement!.textContent : null;
-    const isPlaying = this.timer !== undefined;
-    const button = (text: string, label: string, isOff: boolean, onclick: () => void): HTMLElement =>
-      h("button", { type: "button", class: "insp-button", title: label, disabled: isOff, onclick }, text);
     const last = this.exchange.steps.length;
-    const stop = (step: number, isMoving: boolean) => (): void => {
-      this.pause();
-      this.go(step, isMoving);
-    };
+    const isPlaying = this.timer !== undefined;
+    if (this.playing.textContent !== (isPlaying ? "Pause" : "Play")) {
+      this.playing.textContent = isPlaying ? "Pause" : "Play";
+      this.playing.title = isPlaying ? "Pause" : "Play all steps";
+    }
+    update(this.start, { "aria-disabled": String(!this.step) });
+    update(this.back, { "aria-disabled": String(!this.step) });
+    update(this.forward, { "aria-disabled": String(this.step === last) });
+    this.position.textContent = `Step ${this.step} of ${last}`;
+  }
+
+  private toggleFrames(): void {
+    this.frames.hidden = !this.frames.hidden;
+    update(this.all, { "aria-pressed": String(!this.frames.hidden) });
+    if (!this.frames.hidden) this.drawFrames();
+  }
+
+  private drawFrames(): void {
     fill(
-      this.buttons,
-      button("Start", "Back to the beginning", !this.step, stop(0, false)),
-      button("Back", "One step back", !this.step, stop(this.step - 1, false)),
-      isPlaying
-        ? button("Pause", "Pause", false, () => this.pause())
-        : button("Play", "Play all steps", !last, () => this.play()),
-      button("Step", "One step forward", this.step === last, stop(this.step + 1, true)),
-      segmented(
-        "Speed",
-        segments(
-          SPEEDS.map((value) => ({ value, text: value === 0.5 ? "Slow" : value === 1 ? "Normal" : "Fast" })),
-          this.speed,
-          (speed) => {
-            this.speed = speed;
-            this.drawButtons();
-          },
+      this.frames,
+      ...this.states.map((_, step) =>
+        h(
+          "figure",
+          {},
+          this.drawing(step, false),
+          h("figcaption", {}, h("strong", {}, `Step ${step}. `), this.words(step)),
         ),
       ),
     );
-    if (!focused) return;
-    const buttons = [...this.buttons.querySelectorAll("button")];
-    const same = buttons.find((b) => b.textContent === focused);
-    (same && !same.disabled ? same : buttons.find((b) => !b.disabled))?.focus(); // a disabled button cannot take the focus
   }
 
-  private words(step: readonly messages.TransferMessage[]): string {
+  private words(number: number): string {
+    const step = this.exchange.steps[number - 1];
+    if (!step) return "Before the first step: the inputs.";
     const some = step.slice(0, 4).map(({ sender, receiver, blocks, adds }) => {
       const named = blocks.slice(0, 4).map((block) => blockName(this.exchange, block, this.ids));
       const rest = blocks.length > 4 ? ` and ${blocks.length - 4} more` : "";
       const many = blocks.length > 1 ? "blocks" : "block";
-      const added = adds ? ", which adds them" : "";
+      const added = adds ? `, which adds ${blocks.length > 1 ? "them" : "it"}` : "";
       return `id ${this.ids[sender]} sends ${many} ${named.join(", ")}${rest} to id ${this.ids[receiver]}${added}`;
     });
     return `${some.join("; ")}${step.length > 4 ? `; ${plural(step.length - 4, "more message")}` : ""}.`;
   }
 
-  private drawing(isMoving: boolean): SVGElement {
-    const held = this.states[this.step]!;
+  private drawing(step: number, isMoving: boolean): SVGElement {
+    const held = this.states[step]!;
     const ends = this.states
       .flat()
       .flatMap((one) => [...one.keys()].map((block) => columnOf(this.exchange, one, block)));
@@ -186,8 +247,9 @@ class Player {
       viewBox: `0 0 ${width} ${height}`,
       width,
       height,
+      style: `--width:${width}px`,
       role: "img",
-      "aria-label": this.said.textContent ?? "",
+      "aria-label": this.words(step),
     });
     held.forEach((_, member) => {
       drawing.append(
@@ -200,9 +262,9 @@ class Player {
       for (let column = 0; column < columns; column++) drawing.append(this.slot(member, column));
     });
     const blocks = held.flatMap((one, member) =>
-      [...one].map(([block, sources]) => this.block(this.step, member, block, sources)),
+      [...one].map(([block, sources]) => this.block(step, member, block, sources)),
     );
-    if (this.step) drawing.append(...this.arrows(this.exchange.steps[this.step - 1]!));
+    if (step) drawing.append(...this.arrows(step));
     drawing.append(...blocks);
     if (isMoving && !matchMedia("(prefers-reduced-motion: reduce)").matches) drawing.append(...this.moving());
     return drawing;
@@ -247,13 +309,13 @@ class Player {
     );
   }
 
-  private arrows(step: readonly messages.TransferMessage[]): SVGElement[] {
-    return step.flatMap(({ sender, receiver, blocks }) =>
+  private arrows(step: number): SVGElement[] {
+    return this.exchange.steps[step - 1]!.flatMap(({ sender, receiver, blocks }) =>
       sender === receiver
         ? []
         : blocks.map((block) => {
-            const [x0, y0] = [this.x(this.step - 1, sender, block) + CELL / 2, this.middle(sender)];
-            const [x1, y1] = [this.x(this.step, receiver, block) + CELL / 2, this.middle(receiver)];
+            const [x0, y0] = [this.x(step - 1, sender, block) + CELL / 2, this.middle(sender)];
+            const [x1, y1] = [this.x(step, receiver, block) + CELL / 2, this.middle(receiver)];
             const down = y1 > y0 ? 1 : -1;
             const tip = y1 - (down * CELL) / 2;
             const bend = (x0 + x1) / 2 + down * CELL * 0.9;
@@ -293,11 +355,10 @@ class Player {
   }
 }
 
-function segmented(label: string, buttons: readonly HTMLElement[]): HTMLElement {
-  return h(
-    "div",
-    { class: "insp-exchange-choice" },
-    h("span", { class: "insp-dim" }, label),
-    h("div", { class: "insp-segments", role: "group", "aria-label": label }, ...buttons),
-  );
+function labeled(label: string, element: HTMLElement): HTMLElement {
+  return h("div", { class: "insp-exchange-choice" }, h("span", { class: "insp-dim" }, label), element);
+}
+
+function button(text: string, label: string, onclick: () => void): HTMLButtonElement {
+  return h("button", { type: "button", class: "insp-button", title: label, onclick }, text);
 }

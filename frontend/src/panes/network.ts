@@ -15,16 +15,17 @@ const STUB = 16;
 const MOST_BARS = 72;
 const NAMED = 3;
 
+type Drawn = Pick<messages.Priced, "network" | "sizes" | "wraps" | "chips" | "links" | "most_bytes" | "link_count">;
 type Point = readonly [number, number, number];
 
-export function networkDrawing(priced: messages.Priced): (HTMLElement | SVGElement)[] {
+export function networkDrawing(priced: Drawn): (HTMLElement | SVGElement)[] {
   if (!priced.chips.length) {
     return [h("div", { class: "insp-dim" }, `${grouped(priced.link_count)} links are too many to draw.`)];
   }
   return priced.sizes.length ? torus(priced) : bars(priced);
 }
 
-function torus(priced: messages.Priced): (HTMLElement | SVGElement)[] {
+function torus(priced: Drawn): (HTMLElement | SVGElement)[] {
   const [columns, rows, pages] = threeOf(priced.sizes);
   const page = columns * CELL + MARGIN;
   const width = pages * page + MARGIN;
@@ -112,7 +113,7 @@ function chipText(chip: messages.PricedChip): string {
   return [chip.place.length > 1 ? `chip (${chip.place.join(", ")})` : "", ...said].filter(Boolean).join("; ");
 }
 
-function bars(priced: messages.Priced): (HTMLElement | SVGElement)[] {
+function bars(priced: Drawn): (HTMLElement | SVGElement)[] {
   const loads = priced.chips.map(() => ({ sent: 0, received: 0 }));
   for (const [from, to, bytes] of priced.links) {
     if (to < 0) loads[from]!.sent = bytes;
@@ -149,7 +150,7 @@ function bars(priced: messages.Priced): (HTMLElement | SVGElement)[] {
   ];
 }
 
-function busiest(priced: messages.Priced): string {
+function busiest(priced: Drawn): string {
   const [first, ...rest] = [...priced.links]
     .sort((a, b) => b[2] - a[2])
     .filter(([, , bytes]) => bytes === priced.most_bytes);
@@ -161,7 +162,7 @@ function busiest(priced: messages.Priced): string {
   return `Busiest (${format(priced.most_bytes, "bytes")}): ${named.join("; ")}${more}.`;
 }
 
-function placeText(priced: messages.Priced, chip: number): string {
+function placeText(priced: Drawn, chip: number): string {
   const place = priced.chips[chip]?.place;
   return place ? `(${place.join(", ")})` : "the switches";
 }

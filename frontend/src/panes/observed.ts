@@ -18,7 +18,7 @@ const APART = "Otherwise all replicas receive identical inputs and cannot be tol
 export class ObservedView {
   readonly element = h("section", { class: "insp-observed", "aria-label": "Observed values" });
   private readonly run = textButton("Run and observe", HOW, () => this.request());
-  private readonly apart = h("input", { type: "checkbox" });
+  private readonly apart = h("input", { type: "checkbox", checked: true });
   private readonly apartField = h(
     "label",
     { class: "insp-field", title: APART },

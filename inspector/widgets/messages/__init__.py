@@ -14,6 +14,7 @@ from inspector.widgets.messages.checks import type_of as type_of
 from inspector.widgets.messages.common import Document as Document
 from inspector.widgets.messages.common import Error as Error
 from inspector.widgets.messages.common import Existing as Existing
+from inspector.widgets.messages.common import Explorable as Explorable
 from inspector.widgets.messages.common import Focus as Focus
 from inspector.widgets.messages.common import Language as Language
 from inspector.widgets.messages.common import LineTable as LineTable

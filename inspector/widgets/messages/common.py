@@ -13,6 +13,8 @@ Product = Annotated[str, "Product"]
 Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Stage = Literal["hlo", "optimized"]
+Explorable = Literal["", "player", "mesh_bench", "race", "sharding_game"]
+"""A page element of the course; "" for an Explorer."""
 
 
 class Session(TypedDict):
@@ -27,6 +29,7 @@ class Session(TypedDict):
       is_kernel: whether the program is little more than calls to Pallas kernels; their pane is then initially active.
       stored_class: CSS class of the element with the app's stored output; the app hides that element.
       notes: remarks about the lowering, such as arguments that were treated as static.
+      explorable: the element that is shown instead of panes; "" for an Explorer.
     """
 
     type: Literal["session"]
@@ -38,6 +41,7 @@ class Session(TypedDict):
     is_kernel: bool
     stored_class: str
     notes: list[str]
+    explorable: Explorable
 
 
 class Focus(TypedDict):

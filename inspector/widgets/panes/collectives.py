@@ -8,7 +8,6 @@ from typing import Literal, TypedDict
 
 from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
-from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.collectives.pricing.price import Pricing
 from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.peaks import peak_of
@@ -34,6 +33,7 @@ from inspector.widgets.panes.collective_parts.collective_rows import (
     rows_of,
     without,
 )
+from inspector.widgets.panes.collective_parts.exchange_messages import ExchangeMessage, exchange_messages
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest
 from inspector.widgets.panes.collective_parts.observing import Observing
 from inspector.widgets.panes.collective_parts.price import (
@@ -48,11 +48,6 @@ from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.panes.framework.pane import Context, Entry
 from inspector.widgets.variants import Variant
 
-# Largest group whose exchange can be followed, and largest group for all-to-all, where each member has a different block for
-# each other member.
-_MOST_FOLLOWED = 16
-_MOST_SENT = 8
-
 
 class ReshardingMessage(TypedDict):
     """A change of an array's sharding, as `inspector.analysis.sharding.reshardings.Resharding`."""
@@ -63,33 +58,6 @@ class ReshardingMessage(TypedDict):
     operand_bytes: int | None
     source: messages.SourceLine | None
     advice: str
-
-
-class TransferMessage(TypedDict):
-    """The blocks that one member of a group sends to another in one step.
-
-    The same as `inspector.analysis.collectives.exchanges.textbook.Transfer`.
-    """
-
-    sender: int
-    receiver: int
-    blocks: list[int]
-    adds: bool
-
-
-class ExchangeMessage(TypedDict):
-    """A textbook algorithm for a collective among a number of members, which are positions in a group.
-
-    Attributes:
-      parts: number of parts of a block that travel separately.
-      steps: the transfers of each step.
-    """
-
-    opcode: str
-    algorithm: str
-    members: int
-    parts: int
-    steps: list[list[TransferMessage]]
 
 
 class CollectivesMessage(TypedDict):
@@ -255,31 +223,14 @@ def _message(
 
 
 def _exchanges(program_collectives: Collectives) -> Iterator[ExchangeMessage]:
-    """Yields an exchange for each opcode and group size that is small enough for a screen.
+    """Yields the exchanges for each opcode and group size of the program.
 
     Collectives with groups of different sizes are skipped.
     """
     kinds = {(one.opcode, one.who.group_sizes) for one in program_collectives if one.form is not None}
     for opcode, (smallest, largest) in sorted(kinds):
-        if smallest != largest or not 1 < largest <= (_MOST_SENT if opcode == "all-to-all" else _MOST_FOLLOWED):
-            continue
-        for algorithm in ALGORITHMS:
-            steps = schedule(opcode, algorithm, largest)
-            if isinstance(steps, Unavailable):
-                continue
-            yield ExchangeMessage(
-                opcode=opcode,
-                algorithm=algorithm,
-                members=largest,
-                parts=2 if algorithm == "bidirectional ring" else 1,
-                steps=[
-                    [
-                        TransferMessage(sender=t.sender, receiver=t.receiver, blocks=list(t.blocks), adds=t.adds)
-                        for t in step
-                    ]
-                    for step in steps
-                ],
-            )
+        if smallest == largest:
+            yield from exchange_messages(opcode, largest)
 
 
 def _why_none(program_collectives: Collectives, stage: messages.Stage) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Literal, Union
 
 from inspector.widgets import messages
+from inspector.widgets.explorables import messages as explorables
 from inspector.widgets.messages import kernels
 from inspector.widgets.messages import passes as recorded
 from inspector.widgets.panes import (
@@ -99,9 +100,11 @@ PANES: tuple[PaneEntry, ...] = (
 )
 # fmt: on
 
-ToBrowser: Any = Union[(messages.OfExplorer, *(kind for line in PANES for kind in line.says))]
+ToBrowser: Any = Union[(messages.OfExplorer, explorables.OfExplorable, *(kind for line in PANES for kind in line.says))]
 """Every message that Python can send."""
-FromBrowser: Any = Union[(messages.ToExplorer, *(kind for line in PANES for kind in line.hears))]
+FromBrowser: Any = Union[
+    (messages.ToExplorer, explorables.ToExplorable, *(kind for line in PANES for kind in line.hears))
+]
 """Every message that a browser can send."""
 
 

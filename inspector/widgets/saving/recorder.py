@@ -24,6 +24,7 @@ from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.frame import Frame
 from inspector.widgets.panes.retraces import retraces_html
+from inspector.widgets.saving import code_holder
 from inspector.widgets.saving.fallback import Details, html_form, text_form
 from inspector.widgets.saving.fallback_collectives import collectives_html
 from inspector.widgets.saving.page import element, page
@@ -41,10 +42,6 @@ _QUICK_BYTES = 1 << 17
 _PAUSE_S = 2.0
 _IN_NOTEBOOK = "Run the cell to get more."
 _IN_PAGE = "This page contains only recorded results. Run inspector.explore in a notebook for more."
-
-_open: weakref.WeakSet[Recorder] = weakref.WeakSet()
-_with_code: weakref.ref[Recorder] | None = None
-"""The recorder whose output has the app's code, which a notebook saves once."""
 
 
 class Recorder:
@@ -67,7 +64,7 @@ class Recorder:
         self._recorded: dict[int, tuple[Sequence[str], int]] = {}
         self._collectives: dict[int, str] = {}
         self._is_closed = False
-        _open.add(self)
+        code_holder.add(self)
 
     def display(self, widget: Bundle, frame: Frame | None = None) -> None:
         """Displays the stored output, see `StoredOutput.display`; in batch execution it is complete from the start."""
@@ -181,15 +178,10 @@ class Recorder:
 
     def close(self) -> None:
         """Stops recording; the stored output remains, and another output takes over the app's code."""
-        global _with_code
         self._is_closed = True
         self._more.set()  # ends the pause
         self._thread.shutdown(wait=False, cancel_futures=True)
-        _open.discard(self)
-        if _with_code is not None and _with_code() in (self, None):
-            _with_code = None
-            for other in _open:
-                other.refresh()
+        code_holder.remove(self)
 
     @property
     def _done(self) -> list[Variant]:
@@ -211,9 +203,6 @@ class Recorder:
             return collect()
 
     def _form(self, *, has_texts: bool = True) -> Bundle:
-        global _with_code
-        if _with_code is None or _with_code() is None:
-            _with_code = weakref.ref(self)
         replies = [reply for each in list(self._replies.values()) for reply in each]
         transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK)
         stored = element(
@@ -221,7 +210,7 @@ class Recorder:
             transcript,
             _IN_NOTEBOOK,
             name=self._app.stored_class,
-            has_code=_with_code() is self,
+            has_code=code_holder.has_code(self),
         )
         return {"text/plain": self.text(), "text/html": stored}
 

@@ -12,7 +12,7 @@ import pytest
 from inspector.compilation.engine import READING_CACHE
 from inspector.errors import ClosedError, CompilationError, ParameterError
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.saving import recorder
+from inspector.widgets.saving import code_holder, recorder
 from inspector.widgets.saving.app_code import code, code_name
 from inspector.widgets.saving.report import report
 from tests.widgets.fakes import FakeWork, Mailbox, ask, finished
@@ -83,7 +83,7 @@ def test_texts_of_a_large_program_are_written_after_cached_results(
     work.stage = READING_CACHE
     explorer = work.explorer()
     # An Explorer of an earlier test that is collected now would otherwise hand the code, and a refresh, to this one.
-    monkeypatch.setattr(recorder, "_with_code", weakref.ref(explorer._recorder))
+    monkeypatch.setattr(code_holder, "_holder", weakref.ref(explorer._recorder))
     box, written = Mailbox(explorer), list[list[str]]()
     monkeypatch.setattr(explorer._recorder._stored, "display", lambda *_: None)
     monkeypatch.setattr(explorer._recorder, "refresh", lambda: written.append([m["pane"] for m in box.of("document")]))
@@ -108,7 +108,7 @@ def test_names_of_the_user_are_text(tmp_path: Path) -> None:
 
 def test_one_output_of_a_notebook_has_the_code_and_another_takes_it_over() -> None:
     first, second = finished(), finished()
-    recorder._with_code = None
+    code_holder._holder = None
     forms = [explorer._recorder._form()["text/html"] for explorer in (first, second)]
     assert [form.count("x-inspector-code'") for form in forms] == [1, 0]
     assert len(forms[1]) < 150_000

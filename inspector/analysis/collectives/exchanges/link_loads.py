@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
-from inspector.analysis.collectives.exchanges.exchange import exchange
+from inspector.analysis.collectives.exchanges.exchange import Exchange, exchange
 from inspector.analysis.collectives.exchanges.links import HOP_S, Links, link_seconds, named_chip
 from inspector.analysis.collectives.exchanges.switch import HUB, Switch
 from inspector.analysis.collectives.exchanges.torus import Link, Place, Torus
@@ -145,13 +145,30 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
     if isinstance(collective.participants, Unavailable):
         raise ModuleError(f"The members of {collective.name} are unknown: {collective.participants.reason}")
     groups = 1 if collective.opcode == "collective-permute" else len(collective.participants)
+    done = [exchange(collective, algorithm, group, Links()) for group in range(groups)]
+    members = [[_physical(member, devices, network) for member in one.members] for one in done]
+    steps, hops = step_loads(done, members, network)
+    sent = max((bytes_ for one in done for bytes_ in one.sent_bytes), default=0.0)
+    received = max((bytes_ for one in done for bytes_ in one.received_bytes), default=0.0)
+    algorithm = done[-1].algorithm if done else algorithm
+    least = sent_bytes(collective)
+    bus_bytes = Unavailable(least.reason) if isinstance(least, Partial) else least
+    return LinkLoads(collective.name, algorithm, network, steps, hops, sent, received, bus_bytes)
+
+
+def step_loads(
+    exchanges: Sequence[Exchange], members: Sequence[Sequence[int]], network: Network
+) -> tuple[tuple[Mapping[Link, float], ...], int]:
+    """Returns the bytes by link in each step, and the number of hops of all steps in sequence.
+
+    Args:
+      exchanges: the exchanges of all groups, which run at the same time.
+      members: physical ids of the members of each.
+      network: the slice or the host.
+    """
     steps: list[dict[Link, float]] = []
     hops: list[int] = []
-    sent = received = 0.0
-    for group in range(groups):
-        done = exchange(collective, algorithm, group, Links())
-        sent, received = max(sent, *done.sent_bytes), max(received, *done.received_bytes)
-        ids = [_physical(member, devices, network) for member in done.members]
+    for done, ids in zip(exchanges, members, strict=True):
         for number, step in enumerate(done.steps):
             if number == len(steps):
                 steps.append({})
@@ -163,10 +180,7 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
                     sent_here = share * len(transfer.blocks) * done.block_bytes
                     for link in links:
                         steps[number][link] = steps[number].get(link, 0.0) + sent_here
-        algorithm = done.algorithm
-    least = sent_bytes(collective)
-    bus_bytes = Unavailable(least.reason) if isinstance(least, Partial) else least
-    return LinkLoads(collective.name, algorithm, network, tuple(steps), sum(hops), sent, received, bus_bytes)
+    return tuple(steps), sum(hops)
 
 
 def _physical(logical: int, devices: Sequence[int] | None, network: Network) -> int:

@@ -174,6 +174,22 @@ class Pricing:
 _MOST_DRAWN = 1 << 12
 
 
+def load_among(opcode: str, devices: Sequence[Sequence[int]], network: Network) -> Load:
+    """Returns the load of the links while groups of devices run a collective by the best textbook algorithm on them.
+
+    Args:
+      opcode: opcode of the collective.
+      devices: device ids of each group; all groups have the same size.
+      network: the slice or the host.
+    """
+    ids = np.array(devices, np.int64)
+    return (
+        _on_torus(opcode, Members(network, ids), None)
+        if isinstance(network, Torus)
+        else _on_switch(opcode, ids, network)
+    )
+
+
 def _bytes_of(collective: Collective) -> int:
     """Returns the bytes that the loads of a collective are relative to: of the whole array of a gather or scatter."""
     if collective.opcode in ("all-gather", "reduce-scatter"):
