@@ -173,12 +173,13 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
+def lab(notebooks: Mapping[str, str | Path], cache: str = "", config: Path | None = None) -> Iterator[Page]:
     """A page of a JupyterLab.
 
     Args:
       notebooks: the only cell of each, by its name; or a notebook's file.
       cache: the folder in which inspector remembers what it compiled; "" for none.
+      config: configuration of the server, such as that of `binder/`; None for Jupyter's defaults.
     """
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         home = Path(folder)
@@ -187,6 +188,9 @@ def lab(notebooks: Mapping[str, str | Path], cache: str = "") -> Iterator[Page]:
                 shutil.copy(code, home / f"{name}.ipynb")
             else:
                 _write_notebook(home / f"{name}.ipynb", code)
+        if config is not None:
+            (home / ".config").mkdir()
+            shutil.copy(config, home / ".config" / "jupyter_server_config.py")
         with _server(home, cache) as url:
             page = browser.new_page(viewport=VIEWPORT)
             page.goto(f"{url}/doc/tree/{next(iter(notebooks))}.ipynb")

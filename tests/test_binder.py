@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
+import types
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,3 +36,26 @@ def test_binder_installs_the_locked_versions() -> None:
 
 def test_the_binder_requirements_pin_the_package() -> None:
     assert _lines("requirements.txt") == ["-c constraints.txt", "-e .[lab]"]
+
+
+@pytest.mark.slow
+def test_the_server_keeps_two_kernels(tmp_path: Path) -> None:
+    """Starts four kernels one after another; the first ones end, and a busy one stays."""
+    names: dict[str, Any] = {"c": types.SimpleNamespace(ServerApp=types.SimpleNamespace())}
+    exec((ROOT / "binder" / "jupyter_server_config.py").read_text(), names)
+
+    async def started() -> tuple[list[str], list[str]]:
+        kernels = names["c"].ServerApp.kernel_manager_class(root_dir=str(tmp_path))
+        ids = [await kernels.start_kernel() for _ in range(2)]
+        for number in ids:
+            kernels.get_kernel(number).execution_state = "idle"
+        kernels.get_kernel(ids[0]).execution_state = "busy"
+        for _ in range(2):
+            ids.append(await kernels.start_kernel())
+            kernels.get_kernel(ids[-1]).execution_state = "idle"
+        left = kernels.list_kernel_ids()
+        await kernels.shutdown_all(now=True)
+        return ids, left
+
+    ids, left = asyncio.run(started())
+    assert left == [ids[0], *ids[2:]]
