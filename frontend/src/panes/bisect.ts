@@ -202,6 +202,7 @@ class BisectPane implements Pane {
       () => synced.send({ type: "save_reproduction", variant: local.active! }),
     );
     save.disabled = synced.isAlone;
+    save.hidden = synced.isRecorded;
     return h(
       "section",
       { class: "insp-bisect-reproduction" },
