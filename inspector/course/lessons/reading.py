@@ -60,7 +60,7 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "With which devices does device 6 exchange k? The mesh is data = 2, model = 4.",
+        "Which devices exchange k with each other in the group of device 6, itself included? The mesh is data = 2, model = 4.",
         Ids(example="[0, 1]"),
         _devices,
         "With its row of the mesh: the same coordinate along data, other coordinates along model.",

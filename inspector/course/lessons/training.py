@@ -61,7 +61,7 @@ def _microseconds() -> float:
 QUESTIONS = (
     Question(
         "Weights of 256 x 1024 and 1024 x 256 (f32) are replicated on 8 devices, and the batch is sharded. How many bytes of"
-        " gradients does each device send into all-reduces in one step?",
+        " gradients are the operand of all-reduces on each device in one step?",
         Number("bytes"),
         _bytes_reduced,
         "As many bytes as the weights have, for any batch: the cost of data parallelism depends on the size of the model.",
