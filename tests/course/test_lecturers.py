@@ -29,7 +29,7 @@ SECOND = next(path for path in NOTEBOOKS if path.name.startswith("2_"))
 
 
 def handed_in(folder: Path, answers: dict[str, str], name: str = "ada.ipynb") -> Path:
-    """Writes the second lesson with answers in place of the dots."""
+    """Writes the second lesson with its dots replaced by answers."""
     text = SECOND.read_text(encoding="utf-8")
     for number, answer in answers.items():
         text = text.replace(

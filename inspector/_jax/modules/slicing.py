@@ -56,7 +56,7 @@ class SlicedOperation:
 
     @property
     def is_loop(self) -> bool:
-        """Whether it is a loop, whose body `loop_body` returns."""
+        """Reports whether it is a loop; `loop_body` returns its body."""
         return self.name == _WHILE
 
 

@@ -76,7 +76,7 @@ def group_modes(draw: random.Random, level: int) -> Question:
     return Question(
         f"A program has {_counted(replicas, 'replica')} and {_counted(partitions, 'partition')} of each. Which devices"
         f" (replica * {partitions} + partition) exchange data in {opcode}(x), replica_groups={written}{attributes}?"
-        " Devices that exchange with nobody are groups of one.",
+        " A device that exchanges with no other device is a group of its own.",
         Groups(),
         lambda: devices(read),
         f"The mode is {read}: {meaning}.",

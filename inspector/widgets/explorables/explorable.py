@@ -70,7 +70,7 @@ class Explorable:
         return False
 
     def state_for_rerun(self) -> None:
-        """Returns None: a cell that runs again starts anew."""
+        """Returns None: a cell that runs again starts from the beginning."""
 
     def refresh(self) -> None:
         """Writes the stored output again."""

@@ -27,7 +27,7 @@ _SHOWN_ROWS = 200
 _MOST_TEXT = 200_000  # characters of StableHLO
 
 Search = Literal["values", "memory", "time", "compile_time", "parts"]
-"""What is searched: the change that alters a quantity, or the part that is slow to compile."""
+"""The aim of a search: the change that alters a quantity, or the part that is slow to compile."""
 
 
 class BisectRequest(TypedDict):
