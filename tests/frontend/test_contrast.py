@@ -28,6 +28,14 @@ POINTS = """([pane, rows]) => {
   });
 }"""
 
+# The pane is the same as 60 and 120 ms ago: a diff comes later than the texts above it.
+STILL = """() => {
+  const text = document.querySelector(".insp").textContent;
+  window.same = text === window.before ? window.same + 1 : 0;
+  window.before = text;
+  return window.same >= 2;
+}"""
+
 
 def too_low(page: Page, state: str) -> Iterator[str]:
     for ratio, element, text in contrasts(page):
@@ -43,7 +51,7 @@ def test_all_text_has_contrast(demo: OpenDemo, scenario: str, theme: str) -> Non
     low: dict[str, str] = {}
     for name in page.locator("[role=tab]").evaluate_all("tabs => tabs.map(tab => tab.dataset.tab)"):
         page.locator(f"[data-tab={name}]").evaluate("tab => tab.click()")
-        page.wait_for_timeout(60)
+        page.wait_for_function(STILL, polling=60)
         found = [*too_low(page, name)]
         for x, y in page.evaluate(POINTS, [name, ROWS]):
             page.mouse.move(x, y)
@@ -60,4 +68,19 @@ def test_disabled_controls_are_readable(demo: OpenDemo, theme: str) -> None:
     page = demo("mlp", theme=theme)
     page.locator(".insp button:visible").evaluate_all("all => all.forEach(button => { button.disabled = true })")
     found = [*too_low(page, "disabled")]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_changed_text_has_contrast_in_a_line_of_any_state(demo: OpenDemo, theme: str) -> None:
+    page = demo("recorded", theme=theme)
+    page.locator("[data-tab=passes]").evaluate("tab => tab.click()")
+    page.locator(".insp-diff .cm-changedText").first.wait_for()
+    found = []
+    for state in ["chosen", "strong", "weak", "hover", "hover-weak", "following"]:
+        mark = f"lines => lines.forEach(line => line.classList.toggle('insp-{state}'))"
+        page.locator(".insp-diff .cm-line").evaluate_all(mark)
+        assert page.locator(f".insp-diff .cm-line.insp-{state} .cm-changedText").count()
+        found += too_low(page, state)
+        page.locator(".insp-diff .cm-line").evaluate_all(mark)
     assert not found, "\n".join(found)
