@@ -1388,12 +1388,6 @@ export interface ReproductionSaved {
   error: Error | null;
 }
 
-export interface RunRequest {
-  type: "run";
-  variant: number;
-  repeat: number;
-}
-
 export interface RunArray {
   path: string;
   shape: string;
@@ -1414,25 +1408,6 @@ export interface RunResult {
   note: string;
   first_s: number | null;
   dispatch_s: number | null;
-}
-
-export interface RunMessage {
-  type: "run";
-  variant: number;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
-  result: RunResult | null;
-}
-
-export interface Profiling {
-  type: "profiling";
-  variant: number;
-  state: State;
-  stage: string;
-  elapsed_s: number;
-  error: Error | null;
 }
 
 export interface OutputDifference {
@@ -1458,6 +1433,36 @@ export interface RunComparison {
   speed: string;
   is_faster: boolean | null;
   rows: OutputDifference[];
+}
+
+export interface RunRequest {
+  type: "run";
+  variant: number;
+  repeat: number;
+}
+
+export interface RunAllRequest {
+  type: "run_all";
+  repeat: number;
+}
+
+export interface RunMessage {
+  type: "run";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+  result: RunResult | null;
+}
+
+export interface Profiling {
+  type: "profiling";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
 }
 
 export interface AccuracyRequest {
@@ -1597,7 +1602,7 @@ export interface SelectionChanged {
 
 export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | PlayerMessage | PlayerRun | MeshBenchMessage | MeshRun | RaceMessage | GameMessage | Judged | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | BisectMessage | ReproductionSaved | RunMessage | RunComparison | Profiling | AccuracyMessage | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | PlayerRunRequest | MeshRunRequest | JudgeRequest | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | BisectRequest | SaveReproductionRequest | RunRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | PlayerRunRequest | MeshRunRequest | JudgeRequest | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | BisectRequest | SaveReproductionRequest | RunRequest | RunAllRequest | AccuracyRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

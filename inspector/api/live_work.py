@@ -106,6 +106,16 @@ class LiveWork(Work):
         inputs = self._inputs(compiled)
         return Measuring(_start(compiled, inputs, repeat), lambda reply: finish(compiled, inputs, reply))
 
+    def run_in_turns(self, programs: Sequence[CompiledProgram], repeat: int) -> Sequence[Job[Run]]:
+        """Starts a measurement of several programs in turns on the user's arguments."""
+        from inspector.engines.shared_engines import default_engine
+        from inspector.execution.in_turns import Runnable, start_in_turns
+
+        def ready(compiled: CompiledProgram) -> Runnable:
+            return Runnable(compiled, self._inputs(compiled), default_engine(compiled.program, compiled.target))
+
+        return start_in_turns([functools.partial(ready, each) for each in programs], repeat)
+
     def profile(self, compiled: CompiledProgram, repeat: int) -> Measuring[Profile]:
         """Starts measuring the time of each kernel on the user's arguments."""
         from inspector.stages.compiled import as_compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
@@ -18,6 +19,7 @@ from inspector.compilation.tuning import Tuning
 from inspector.engines.replay_engine import Answer, ReplayEngine
 from inspector.engines.targets import offered_targets
 from inspector.errors import ExecutionError, LoweringError, Unavailable
+from inspector.execution.in_turns import Runnable, start_in_turns
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.reports.guarded_engine import Guarded
@@ -136,6 +138,15 @@ class RecordedWork(Work):
                 return job
         return _in_background(lambda: self._measured(compiled, repeat))
 
+    def run_in_turns(self, programs: Sequence[CompiledProgram], repeat: int) -> Sequence[Job[Run]]:
+        """Starts a measurement of several programs in turns on this machine, with generated inputs."""
+
+        def ready(compiled: CompiledProgram) -> Runnable:
+            here = runnable(compiled, self._recompiler)
+            return Runnable(here, choose_inputs(here, (), {}), self._recompiler)
+
+        return start_in_turns([functools.partial(ready, each) for each in programs], repeat)
+
     def profile(self, compiled: CompiledProgram, repeat: int) -> Job[Profile]:
         """Measures the time of each kernel on this machine, with generated inputs.
 
@@ -184,6 +195,7 @@ def _recorded_run(compiled: CompiledProgram, outcome: Outcome) -> Run:
         num_replicas=outcome.num_replicas,
         device_kind=outcome.device_kind,
         warnings=outcome.warnings,
+        series=outcome.series,
     )
 
 

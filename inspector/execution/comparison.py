@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ONE_SIDE = 40  # 2.5 %
+_MOST_CHANCE = 0.005  # of a difference by chance between programs in turns
+_FEWEST_TURNS = 9  # with fewer, even the most uneven count is likelier
+TURN = 2
+"""Executions of a program in a turn."""
 _FEW_ULPS = 1024  # larger numbers are misleading: near 0, two almost equal numbers can be billions of ulps apart
 
 
@@ -127,7 +131,7 @@ def compare_outcomes(ours: Outcome, theirs: Outcome) -> Comparison:
                 f" {'is an input of only one run' if one_sided else 'differs'}. Run both with the same arguments."
             )
     pairs = zip(ours.paths, outputs, others, strict=True)
-    return Comparison(tuple(difference(*each) for each in pairs), speed(ours.durations_s, theirs.durations_s))
+    return Comparison(tuple(difference(*each) for each in pairs), relative_speed(ours, theirs))
 
 
 def _outputs(outcome: Outcome) -> tuple[Array, ...]:
@@ -138,6 +142,37 @@ def _outputs(outcome: Outcome) -> tuple[Array, ...]:
 
 def _listed(types: Sequence[tuple[tuple[int, ...], str]]) -> str:
     return ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in types) or "none"
+
+
+def relative_speed(ours: Outcome, theirs: Outcome) -> Speed | Unavailable:
+    """Returns the speed of a run relative to another one: by turns if they ran in turns, else by intervals."""
+    compare = speed_in_turns if ours.series and ours.series == theirs.series else speed
+    return compare(ours.durations_s, theirs.durations_s)
+
+
+def speed_in_turns(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:
+    """Compares the durations of two programs that ran in turns of `TURN` executions.
+
+    The turns in which each program was faster are counted (a sign test). A difference is known if so uneven a count has a
+    probability of at most 0.5 % for equal programs. Other work on the machine lasts longer than a turn, so it affects both
+    programs. Turns that only one of them had are left out. With fewer than nine turns, intervals are compared, as by `speed`.
+    """
+    turns = min(len(durations_s), len(other_s)) // TURN
+    if turns < _FEWEST_TURNS:
+        return speed(durations_s, other_s)
+    pair = durations_s[: turns * TURN], other_s[: turns * TURN]
+    ours, theirs = (np.reshape(each, (turns, TURN)).min(axis=1) for each in pair)
+    faster, slower = int((ours < theirs).sum()), int((ours > theirs).sum())
+    ratio = float(np.exp(np.median(np.log(theirs) - np.log(ours))))
+    is_known = (
+        _chance(min(faster, turns - faster) if faster > slower else min(slower, turns - slower), turns) <= _MOST_CHANCE
+    )
+    return speed_in_words(ratio, float(np.median(durations_s)), float(np.median(other_s)), is_known=is_known)
+
+
+def _chance(fewer: int, turns: int) -> float:
+    """Returns the probability that two equal programs split their turns at least as unevenly."""
+    return float(min(1.0, 2 * sum(math.comb(turns, k) for k in range(fewer + 1)) / 2**turns))
 
 
 def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:

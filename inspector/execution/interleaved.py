@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine
 from inspector.errors import CancelledError, InspectorError, ParameterError, Unavailable
-from inspector.execution.comparison import Speed, speed_in_words
+from inspector.execution.comparison import TURN, Speed, speed_in_turns
 from inspector.execution.run import choose_inputs, start
 from inspector.support.notebook import short
 
 _ROUNDS = 5
-_EACH = 2  # executions of a turn
 _LOOKS = (10, 20, 40, 80)  # turns after which the comparison may end
 _MOST_S = 60.0
-_MOST_CHANCE = 0.005  # of a difference by chance at each look
 _FEWEST_EXECUTIONS = 6
 _TOO_LATE = Unavailable("the time limit ended before it was measured", "raise the time limit")
 
@@ -73,22 +68,23 @@ def timers(
 
 
 def run_interleaved(
-    timers: Sequence[Timer], *, repeat: int, is_over: Callable[[], bool] = lambda: False
+    timers: Sequence[Timer], *, repeat: int, rounds: int = _ROUNDS, is_over: Callable[[], bool] = lambda: False
 ) -> list[tuple[float, ...] | Unavailable]:
     """Returns the durations of executions of each program in seconds, or the reason why a program cannot be measured.
 
-    The programs take turns in five rounds, every second one in reverse order.
+    The programs take turns, in every second round in reverse order.
 
     Args:
       timers: one for each program.
       repeat: measured executions of each program, at least 1.
+      rounds: number of turns of each program.
       is_over: whether to stop before the next run. Programs without a duration by then are unavailable.
 
     Raises:
       CancelledError: a run was canceled.
     """
     durations: list[tuple[float, ...] | Unavailable] = [() for _ in timers]
-    rounds = min(_ROUNDS, repeat)
+    rounds = min(rounds, repeat)
     for turn in range(rounds):
         count = repeat // rounds + (turn < repeat % rounds)
         order = range(len(timers))
@@ -124,11 +120,7 @@ class Measured:
 def run_until_apart(
     timers: tuple[Timer, Timer], *, is_over: Callable[[], bool] = lambda: False
 ) -> Measured | Unavailable:
-    """Runs two programs in turns until one is known to be faster, in at most 80 turns of two executions, or for a minute.
-
-    After 10, 20, 40 and 80 turns, the turns in which each program was faster are counted (a sign test). A difference is known if
-    so uneven a count has a probability of at most 0.5 % for equal programs. Other work on the machine lasts longer than a turn,
-    so it affects both programs.
+    """Runs two programs in turns until one is known to be faster, in at most 80 turns, or for a minute.
 
     Args:
       timers: one for each program.
@@ -140,36 +132,74 @@ def run_until_apart(
     Raises:
       CancelledError: a run was canceled.
     """
-    times: list[tuple[float, ...]] = [(), ()]
-    end = time.monotonic() + _MOST_S
+    ours, theirs = run_all_until_apart(timers, fewest=_LOOKS[0] * TURN, limit_s=_MOST_S, is_over=is_over)
+    for each in (ours, theirs):
+        if isinstance(each, Unavailable):
+            return each
+    assert not isinstance(ours, Unavailable)
+    assert not isinstance(theirs, Unavailable)
+    if min(len(ours), len(theirs)) < _LOOKS[0] * TURN:
+        return _TOO_LATE
+    relative = speed_in_turns(ours, theirs)
+    return relative if isinstance(relative, Unavailable) else Measured(ours, theirs, relative)
+
+
+def run_all_until_apart(
+    timers: Sequence[Timer], *, fewest: int, limit_s: float, is_over: Callable[[], bool] = lambda: False
+) -> list[tuple[float, ...] | Unavailable]:
+    """Runs programs in turns until each is known to be faster or slower than the first one, in at most 80 turns.
+
+    After 10, 20, 40 and 80 turns, programs whose difference is known (`speed_in_turns`) stop.
+
+    Args:
+      timers: one for each program.
+      fewest: executions of each program in any case, at least 1.
+      limit_s: seconds after which no more executions than these begin.
+      is_over: whether to stop before the next run.
+
+    Returns:
+      The durations of the executions of each program in seconds, or the reason why it cannot be measured.
+
+    Raises:
+      CancelledError: a run was canceled.
+    """
+    end = time.monotonic() + limit_s
+    fewest += fewest % TURN if fewest > 1 else 0
+    times = run_interleaved(timers, repeat=fewest, rounds=-(-fewest // TURN), is_over=is_over)
+    going = list(range(len(timers)))
     for look in _LOOKS:
-        while len(times[0]) < look * _EACH:
-            found = run_interleaved(timers, repeat=_ROUNDS * _EACH, is_over=is_over)
-            latest = [each for each in found if not isinstance(each, Unavailable)]
-            if len(latest) < len(found):
-                return next(each for each in found if isinstance(each, Unavailable))
-            if any(len(each) < _ROUNDS * _EACH for each in latest):
-                return _TOO_LATE  # the time limit ended it
-            times = [before + after for before, after in zip(times, latest, strict=True)]
-        relative = _relative_speed(*times)
-        if relative.is_known or time.monotonic() > end:
-            break
-    return Measured(times[0], times[1], relative)
+        going = _undecided(times, going)
+        while going and len(_durations(times[0])) < look * TURN:
+            if time.monotonic() > end or is_over():
+                return times
+            found = run_interleaved([timers[each] for each in going], repeat=_ROUNDS * TURN, is_over=is_over)
+            for place, latest in zip(going, found, strict=True):
+                if isinstance(latest, Unavailable) and latest is not _TOO_LATE:
+                    times[place] = latest
+                elif len(_durations(latest)) == _ROUNDS * TURN:
+                    times[place] = _durations(times[place]) + _durations(latest)
+                else:
+                    return times
+            going = [each for each in going if not isinstance(times[each], Unavailable)]
+            if going[:1] != [0] or len(going) == 1:
+                return times
+    return times
 
 
-def _relative_speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed:
-    """Returns the speed relative to the other program, of executions in turns."""
-    turns = len(durations_s) // _EACH
-    ours, theirs = (np.reshape(each, (turns, _EACH)).min(axis=1) for each in (durations_s, other_s))
-    faster, slower = int((ours < theirs).sum()), int((ours > theirs).sum())
-    middle, other_middle = float(np.median(durations_s)), float(np.median(other_s))
-    ratio = float(np.exp(np.median(np.log(theirs) - np.log(ours))))
-    is_known = (
-        _chance(min(faster, turns - faster) if faster > slower else min(slower, turns - slower), turns) <= _MOST_CHANCE
-    )
-    return speed_in_words(ratio, middle, other_middle, is_known=is_known)
+def _undecided(times: Sequence[tuple[float, ...] | Unavailable], going: Sequence[int]) -> list[int]:
+    """Returns the first program and those whose difference from it is unknown; [] if there are none."""
+    first, unknown = times[0], []
+    if isinstance(first, Unavailable):
+        return []
+    for place in going:
+        each = times[place]
+        if place == 0 or isinstance(each, Unavailable):
+            continue
+        relative = speed_in_turns(each, first)
+        if isinstance(relative, Unavailable) or not relative.is_known:
+            unknown.append(place)
+    return [0, *unknown] if unknown else []
 
 
-def _chance(fewer: int, turns: int) -> float:
-    """Returns the probability that two equal programs split their turns at least as unevenly."""
-    return float(min(1.0, 2 * sum(math.comb(turns, k) for k in range(fewer + 1)) / 2**turns))
+def _durations(known: tuple[float, ...] | Unavailable) -> tuple[float, ...]:
+    return () if isinstance(known, Unavailable) else known

@@ -24,7 +24,7 @@ class Outcome:
       outputs: its outputs, or why they were not kept.
       durations_s: durations of its executions, in seconds.
       inputs: a digest of each input, by path. The values are not kept.
-      device_kind, num_replicas, warnings: see `Run`.
+      device_kind, num_replicas, warnings, series: see `Run`.
     """
 
     paths: tuple[str, ...]
@@ -34,6 +34,7 @@ class Outcome:
     device_kind: str
     num_replicas: int = 1
     warnings: tuple[str, ...] = ()
+    series: str = ""
 
     @classmethod
     def of(cls, run: Run) -> Outcome:
@@ -46,6 +47,7 @@ class Outcome:
             device_kind=run.device_kind,
             num_replicas=run.num_replicas,
             warnings=run.warnings,
+            series=run.series,
         )
 
     @property

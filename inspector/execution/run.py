@@ -37,6 +37,7 @@ class Run:
       warnings: warnings of the compiler and the runtime.
       first_s: duration of the first execution in seconds, before the measured ones; None without any before.
       dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
+      series: name of the measurement in which it ran in turns with other programs; "" if it ran alone.
     """
 
     program: Program
@@ -48,6 +49,7 @@ class Run:
     warnings: tuple[str, ...] = ()
     first_s: float | None = None
     dispatch_s: tuple[float, ...] = ()
+    series: str = ""
 
     @property
     def median_s(self) -> float:

@@ -169,6 +169,11 @@ class Variant:
             return str(self.target)
         return program.platform
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether its programs run on this machine, with this JAX."""
+        return not (self.target.is_absent or self.target.jax)
+
     def message(self) -> messages.VariantMessage:
         """Returns the state for the browser."""
         error = self.failure
@@ -191,7 +196,7 @@ class Variant:
             timing=self._timing,
             warnings=self._warnings,
             pinned=self.is_pinned,
-            no_run=absence if self.target.is_absent or self.target.jax else "",
+            no_run="" if self.runs_here else absence,
             supposed=str(self.tuning.what_if),
             profile=self.profile_count,
         )

@@ -86,6 +86,10 @@ class Work(abc.ABC):
     def run(self, compiled: CompiledProgram, repeat: int) -> RunJob:
         """Starts a measurement of a compiled program with a number of executions."""
 
+    def run_in_turns(self, programs: Sequence[CompiledProgram], repeat: int) -> Sequence[RunJob]:
+        """Starts a measurement of several compiled programs in turns, with at least so many executions of each."""
+        return [self.run(each, repeat) for each in programs]
+
     def profile(self, compiled: CompiledProgram, repeat: int) -> ProfileJob:  # noqa: ARG002
         """Starts measuring the time of each kernel of a compiled program with a number of executions.
 

@@ -18,8 +18,8 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
 from inspector.widgets import messages
-from inspector.widgets.panes import run as run_pane
-from inspector.widgets.panes.run import RunResult, run_result
+from inspector.widgets.panes.run_parts import results
+from inspector.widgets.panes.run_parts.results import RunResult, run_result
 from tests.widgets.fakes import FakeWork, Mailbox
 
 
@@ -149,7 +149,7 @@ def test_runs_are_compared_with_the_baselines_whichever_comes_first(measured: Me
 
 
 def test_outputs_of_all_variants_have_one_limit(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_pane, "_MOST_BYTES", 2 * 8)
+    monkeypatch.setattr(results, "_MOST_BYTES", 2 * 8)
     _, second, third = measured.numbers
     measured.measure(second, 1.0, 1.0)
     measured.measure(0, 1.0, 2.0)
@@ -168,7 +168,7 @@ def test_outputs_of_all_variants_have_one_limit(measured: Measured, monkeypatch:
 def test_outputs_above_the_limit_are_compared_by_time_alone(
     measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
+    monkeypatch.setattr(results, "_MOST_BYTES", 7)
     _, second, _ = measured.numbers
     measured.measure(0, 1.0, 2.0)
     measured.measure(second, 1.0, 1.0)
@@ -194,13 +194,13 @@ def test_inputs_are_compared_and_not_stored(measured: Measured) -> None:
 
 def test_outputs_are_compared_on_a_separate_thread(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
-    compare = run_pane.compare_outcomes
+    compare = results.compare_outcomes
 
     def comparing(*outcomes: Any) -> Any:
         names.append(threading.current_thread().name)
         return compare(*outcomes)
 
-    monkeypatch.setattr(run_pane, "compare_outcomes", comparing)
+    monkeypatch.setattr(results, "compare_outcomes", comparing)
     _, second, _ = measured.numbers
     measured.measure(0, 1.0, 2.0)
     measured.measure(second, 1.0, 1.0)
@@ -209,6 +209,25 @@ def test_outputs_are_compared_on_a_separate_thread(measured: Measured, monkeypat
 
 
 def test_outputs_too_large_to_store_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
+    monkeypatch.setattr(results, "_MOST_BYTES", 7)
     assert "Outputs of 8 B are too large to store" in shown(np.zeros(2, np.float32))["note"]
     assert shown(np.zeros(1, np.float32))["note"] == ""
+
+
+def test_run_all_measures_the_compiled_variants_that_can_run(measured: Measured) -> None:
+    asked: list[tuple[int, int]] = []
+    run_in_turns = measured.work.run_in_turns
+
+    def asking(programs: Any, repeat: int) -> Any:
+        asked.append((len(programs), repeat))
+        return run_in_turns(programs, repeat)
+
+    measured.work.run_in_turns = asking  # type: ignore[method-assign]
+    measured.explorer.add(target="cpu:8")  # is not compiled
+    measured.box.send({"type": "run_all", "repeat": 6})
+    until(lambda: len(measured.work.runs) == 3)
+    assert asked == [(3, 6)]
+    for made in measured.work.runs:
+        made.finish()
+    until(lambda: len(measured.box.of("run_comparison")) == 2)
+    assert {m["variant"] for m in measured.box.of("run") if m["state"] == "done"} == set(measured.numbers)

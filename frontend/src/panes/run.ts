@@ -36,6 +36,7 @@ class RunPane implements Pane {
 
   constructor(private readonly context: Context) {
     this.tools.append(h("label", { class: "insp-field" }, "Executions", this.repeat), this.runAll, this.accuracy);
+    this.runAll.title = "Run all variants in turns, so that other work on the machine affects all of them alike";
     this.accuracy.title = "Compare the results of all variants with the same function in 64 bits";
     this.ends = [follow(context, "run", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
@@ -191,9 +192,7 @@ class RunPane implements Pane {
   }
 
   private runEvery(): void {
-    for (const v of this.context.synced.variants.values()) {
-      if (canRun(v)) this.context.synced.send({ type: "run", variant: v.variant, repeat: this.count() });
-    }
+    this.context.synced.send({ type: "run_all", repeat: this.count() });
   }
 
   private count(): number {

@@ -35,7 +35,7 @@ from inspector.widgets.panes import (
 from inspector.widgets.panes.collective_parts import observed, price
 from inspector.widgets.panes.framework.pane import Need, Pane
 from inspector.widgets.panes.roofline_parts import headline, line_costs
-from inspector.widgets.panes.run_parts import accuracy
+from inspector.widgets.panes.run_parts import accuracy, results
 from inspector.widgets.panes.texts import lowered_texts, optimized, outline, source
 
 Place = Literal["left", "middle", "right", "dock"]
@@ -94,7 +94,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     PaneEntry("bisect", "Bisect", "dock", bisect.BisectPane, (), (bisect.BisectMessage, bisect.ReproductionSaved), (bisect.BisectRequest, bisect.SaveReproductionRequest), ("bisect", "reproduction_saved", "variant", "document")),
-    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling, accuracy.AccuracyMessage), (run.RunRequest, accuracy.AccuracyRequest), ("run", "run_comparison", "profiling", "accuracy", "variant")),
+    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, results.RunComparison, run.Profiling, accuracy.AccuracyMessage), (run.RunRequest, run.RunAllRequest, accuracy.AccuracyRequest), ("run", "run_comparison", "profiling", "accuracy", "variant")),
     PaneEntry("profile", "Profile", "dock", profile.ProfilePane, (), (profile.ProfileTable,), (profile.ProfileRequest,), ("profile_table", "profiling", "run", "variant")),
     PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
 )
