@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from inspector.api.suitable_targets import platform_of, suitable_target
 from inspector.engines.targets import offered_targets
+from inspector.errors import ExecutionError
 from inspector.lowering.lower import lower
 from inspector.lowering.pallas import fields_of
 from inspector.stages.retraces import RetraceWatch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Engine, Job
     from inspector.compilation.options.options import Options
+    from inspector.compilation.program import Program
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import Tuning
@@ -85,13 +87,8 @@ class LiveWork(Work):
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts a compile by this or another version of JAX."""
-        from inspector.engines.shared_engines import default_engine
-        from inspector.reports.other_jax import shared_other_jax
-
         with_buffers = _with_buffers(request)
-        if request.target.jax:
-            return shared_other_jax().submit(with_buffers)
-        return default_engine(with_buffers.program, with_buffers.target).submit(with_buffers)
+        return _engine(with_buffers.program, with_buffers.target).submit(with_buffers)
 
     def engine_of_proofs(self, target: Target) -> Engine | None:
         """Returns the other version of JAX that compiles for a target; None for this one."""
@@ -108,16 +105,23 @@ class LiveWork(Work):
 
     def run_in_turns(self, programs: Sequence[CompiledProgram], repeat: int) -> Sequence[Job[Run]]:
         """Starts a measurement of several programs in turns on the user's arguments."""
-        from inspector.engines.shared_engines import default_engine
         from inspector.execution.in_turns import Runnable, start_in_turns
 
         def ready(compiled: CompiledProgram) -> Runnable:
-            return Runnable(compiled, self._inputs(compiled), default_engine(compiled.program, compiled.target))
+            return Runnable(compiled, self._inputs(compiled), _engine(compiled.program, compiled.target))
 
         return start_in_turns([functools.partial(ready, each) for each in programs], repeat)
 
     def profile(self, compiled: CompiledProgram, repeat: int) -> Measuring[Profile]:
-        """Starts measuring the time of each kernel on the user's arguments."""
+        """Starts measuring the time of each kernel on the user's arguments.
+
+        Raises:
+          ExecutionError: another version of JAX compiled the program.
+        """
+        if compiled.target.jax:
+            raise ExecutionError(
+                f"Programs that JAX {compiled.target.jax} compiled cannot be profiled in this process."
+            )
         from inspector.stages.compiled import as_compiled
         from inspector.stages.measured import profile_of_run
 
@@ -171,7 +175,9 @@ class LiveWork(Work):
         call = fitted_arguments(self.fun, self.args, self.kwargs, lowered.program.arguments)
         names = (BASELINE, *map(str, range(1, len(variants))))
         requests = {name: self.request(lowered, *each) for name, each in zip(names, variants, strict=True)}
-        return AccuracyMeasurement(lowered, requests, call, Tolerance(), None, locate=True)
+        return AccuracyMeasurement(
+            lowered, requests, call, Tolerance(), lambda request: _engine(request.program, request.target), locate=True
+        )
 
     def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:
         """Starts trying flags on a program, in addition to the given options."""
@@ -202,6 +208,14 @@ class LiveWork(Work):
         )
 
 
+def _engine(program: Program, target: Target) -> Engine:
+    """Returns the engine of a program and a target, which may name another version of JAX."""
+    from inspector.engines.shared_engines import default_engine
+    from inspector.reports.other_jax import shared_other_jax
+
+    return shared_other_jax() if target.jax else default_engine(program, target)
+
+
 def _of_replicas(leaf: Any, replicas: int) -> Any:
     """Adds the replica number to numeric inputs, one row per replica. Inputs without values count from 0 to 7 repeatedly."""
     import jax
@@ -228,10 +242,9 @@ def _with_buffers(request: CompileRequest) -> CompileRequest:
 
 
 def _start(compiled: CompiledProgram, inputs: Sequence[Input], repeat: int, *, profiled: bool = False) -> Job[RunReply]:
-    from inspector.engines.shared_engines import default_engine
     from inspector.execution.run import start
 
-    engine = default_engine(compiled.program, compiled.target)
+    engine = _engine(compiled.program, compiled.target)
     return start(compiled, inputs, engine, repeat=repeat, warmup=2, profiled=profiled)
 
 

@@ -60,15 +60,16 @@ def load(path: str | os.PathLike[str]) -> RecordedExploration:
     return read(RecordedExploration, path, FORMAT)
 
 
-def write(value: object, path: str | os.PathLike[str], form: str) -> None:
-    """Saves another dataclass, to a file of another format."""
+def write(value: object, path: str | os.PathLike[str], form: str, *, is_temporary: bool = False) -> None:
+    """Saves another dataclass, to a file of another format. A temporary file is not compressed, and only this user may read it."""
     packed = PackedEntries()
     fields = {
         "format": form,
         "format_version": FORMAT_VERSION,
         "content": json_values.fields_of(value, packing(packed)),
     }
-    archive.write(path, {manifest.NAME: manifest.written(fields), **packed.entries}, compress=True)
+    entries = {manifest.NAME: manifest.written(fields), **packed.entries}
+    archive.write(path, entries, compress=not is_temporary, private=is_temporary)
 
 
 def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:

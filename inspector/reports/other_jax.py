@@ -1,48 +1,36 @@
-"""`OtherJax`: an engine that compiles with another version of JAX, in a separate installation and process.
+"""`OtherJax`: an engine that compiles with another version of JAX, in a separate installation and process, and runs for CPUs.
 
     request ── OtherJaxRequest ──▶ a file ── other JAX ──▶ a file ── Reply ──▶ result
 
-That process imports this inspector, not one in its installation, and reads the module in its portable form.
+That process imports this inspector, not one in its installation, and reads the module in its portable form. It stays for later
+requests (`other_jax_connection.py`).
 """
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
-import json
-import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.engines.job_queue import Lane, compiling
-from inspector.errors import CancelledError, CompilationError, TargetError
+from inspector.engines.job_queue import Lane, compiling, running
+from inspector.errors import CancelledError, TargetError
 from inspector.reports import bundle, jax_versions
-from inspector.reports.other_jax_messages import QUESTION, REPLY, OtherJaxRequest, Reply
+from inspector.reports.other_jax_connection import Connection
+from inspector.reports.other_jax_messages import QUESTION, REPLY, Measurement, OtherJaxRequest, Reply
 from inspector.reports.portable import PortableModules, portable_modules
 from inspector.reports.recorded_exploration import RecordedError
-from inspector.support import subprocesses
-
-_LIMIT_S = 3600
-_SAID = 2000
-# Imports only inspector from this installation, and everything else from that of the other JAX.
-_MAIN = """
-import importlib.util, json, sys
-folder, question, answer = json.loads(sys.argv[1])
-spec = importlib.util.spec_from_file_location("inspector", folder + "/__init__.py", submodule_search_locations=[folder])
-sys.modules["inspector"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["inspector"])
-from inspector.reports.other_jax_process import answer_file
-answer_file(question, answer)
-"""
 
 
 class OtherJax:
-    """Compiles for targets that name a version of JAX. Thread-safe. One compile at a time for each version and platform."""
+    """Compiles for targets that name a version of JAX, and runs those for CPUs. Thread-safe. One request at a time for each target."""
 
     name = "other JAX"
 
@@ -58,93 +46,107 @@ class OtherJax:
           find: returns the Python of a version for a platform.
         """
         self._known, self._find, self._is_closed = known or {}, find, False
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, tuple[Lane, Connection]] = {}
         self._lock = threading.Lock()
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
-        children: list[subprocess.Popen[bytes]] = []
-
-        def cancel() -> None:
-            for child in children:
-                child.kill()
-
-        job: Job[CompiledProgram] = Job(cancel=cancel)
-        # Other requests do not wait for the installation of a version.
-        with self._lock:
-            lane = self._lanes.setdefault(str(request.target), Lane("inspector-other-jax"))
-        lane.put(job, lambda: self._compile(job, request, children), compiling(request))
-        return job
+        return self._put(request, lambda job, connection: self._compile(job, request, connection), compiling(request))
 
     def run(self, request: RunRequest) -> Job[RunReply]:
-        """Fails the job: programs compiled by another JAX cannot run in this process; see `Engine.run`."""
-        job: Job[RunReply] = Job()
-        target = request.compiled.target
-        job.fail(
-            TargetError(f"{target} uses JAX {target.jax}, which only compiles. Run the program for {target.by('')}.")
+        """Starts running a program that it compiled for CPUs, or fails the job: accelerators belong to this process; see `Engine.run`."""
+        compiled = request.compiled
+        compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
+        asked = Measurement(request.inputs, request.per_replica, request.repeat, request.warmup)
+        return self._put(
+            compile_request,
+            lambda job, connection: self._run(job, compile_request, asked, connection),
+            running(request),
         )
-        return job
 
     def close(self) -> None:
-        """Cancels queued jobs, and stops an installation."""
+        """Cancels queued jobs, stops an installation, and ends the processes."""
         self._is_closed = True
-        for lane in self._lanes.values():
+        for lane, connection in self._lanes.values():
             lane.close()
+            connection.close()
 
-    def _compile(
-        self, job: Job[CompiledProgram], request: CompileRequest, children: list[subprocess.Popen[bytes]]
-    ) -> CompiledProgram:
-        platform = _platform(request)
+    def _put(self, request: CompileRequest, work: Callable[[Job[Any], Connection], Any], what: str) -> Job[Any]:
+        asking: list[Connection] = []
+
+        def cancel() -> None:
+            for each in asking:
+                each.stop()
+
+        def begin() -> Any:
+            asking.append(connection)
+            try:
+                return work(job, connection)
+            finally:
+                asking.clear()
+
+        job: Job[Any] = Job(cancel=cancel)
+        # Other requests do not wait for the installation of a version.
+        with self._lock:
+            lane, connection = self._lanes.setdefault(str(request.target), (Lane("inspector-other-jax"), Connection()))
+        lane.put(job, begin, what)
+        return job
+
+    def _compile(self, job: Job[Any], request: CompileRequest, connection: Connection) -> CompiledProgram:
         version = request.target.jax
-        with jax_versions.wanted_while(lambda: not job.done() and not self._is_closed):
-            python = self._find(version, platform, job.advance)
-        if job.done():
-            raise CancelledError("The job was canceled.")
+        python = self._python(job, request)
         job.advance(f"compiling with JAX {version}")
-        program = request.program
-        portable = portable_modules([program], self._known)[program.digest]
-        with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
-            question, answer = Path(folder) / "question", Path(folder) / "answer"
-            question_content = OtherJaxRequest(
-                program, request.options, request.target.by(""), tuple(sorted(request.products)), portable
-            )
-            bundle.write(question_content, question, QUESTION)
-            _ask(python, question, answer, version, children)
-            result = bundle.read(Reply, answer, REPLY).result
-        if isinstance(result, RecordedError):
-            raise result.error
+        result = self._ask(python, request, None, connection)
+        assert isinstance(result, CompiledProgram)
         home = python.parent.parent
         where = (
             f"Compiled by JAX {result.versions.get('jax', version)} in {home} ({jax_versions.size_of(home)} on disk)."
         )
         return dataclasses.replace(
-            result, program=program, options=request.options, target=request.target, warnings=(*result.warnings, where)
+            result,
+            program=request.program,
+            options=request.options,
+            target=request.target,
+            warnings=(*result.warnings, where),
         )
 
+    def _run(
+        self, job: Job[Any], request: CompileRequest, measurement: Measurement, connection: Connection
+    ) -> RunReply:
+        target = request.target
+        if _platform(request) != "cpu":
+            raise TargetError(
+                f"{target} uses JAX {target.jax}, which runs programs for CPUs only. Run the program for {target.by('')}."
+            )
+        python = self._python(job, request)
+        job.advance(f"running with JAX {target.jax}")
+        result = self._ask(python, request, measurement, connection)
+        assert isinstance(result, RunReply)
+        return result
 
-def _ask(python: Path, question: Path, answer: Path, version: str, children: list[subprocess.Popen[bytes]]) -> None:
-    arguments = json.dumps([str(Path(__file__).parent.parent), str(question), str(answer)])
-    environ = subprocesses.environ()
-    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TPU_LIBRARY_PATH"):  # values of this process
-        environ.pop(name, None)
-    try:
-        child = subprocess.Popen(
-            [str(python), "-P", "-c", _MAIN, arguments],
-            env={**environ, "JAX_PLATFORMS": "cpu"}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
-    except OSError as e:
-        raise CompilationError(f"Could not start the Python of JAX {version}: {e}.") from e
-    children.append(child)
-    try:
-        _, output = child.communicate(timeout=_LIMIT_S)
-    except subprocess.TimeoutExpired as e:
-        child.kill()
-        raise CompilationError(f"JAX {version} did not finish within {_LIMIT_S} s and was stopped.") from e
-    if child.returncode != 0 or not answer.exists():
-        last = output.decode(errors="replace").strip()[-_SAID:] or "none"
-        raise CompilationError(
-            f"The process of JAX {version} ended with exit code {child.returncode}. Its output: {last}"
-        )
+    def _python(self, job: Job[Any], request: CompileRequest) -> Path:
+        platform = _platform(request)
+        with jax_versions.wanted_while(lambda: not job.done() and not self._is_closed):
+            python = self._find(request.target.jax, platform, job.advance)
+        if job.done():
+            raise CancelledError("The job was canceled.")
+        return python
+
+    def _ask(
+        self, python: Path, request: CompileRequest, measurement: Measurement | None, connection: Connection
+    ) -> CompiledProgram | RunReply:
+        program = request.program
+        portable = portable_modules([program], self._known)[program.digest]
+        target, products = request.target.by(""), tuple(sorted(request.products))
+        content = OtherJaxRequest(program, request.options, target, products, portable, measurement)
+        with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
+            question, answer = Path(folder) / "question", Path(folder) / "answer"
+            bundle.write(content, question, QUESTION, is_temporary=True)
+            connection.ask(python, request.target.jax, question, answer)
+            result = bundle.read(Reply, answer, REPLY).result
+        if isinstance(result, RecordedError):
+            raise result.error
+        return result
 
 
 def _platform(request: CompileRequest) -> str:
@@ -162,5 +164,7 @@ def _platform(request: CompileRequest) -> str:
 
 @functools.cache
 def shared_other_jax() -> OtherJax:
-    """Returns this process's engine, which installs versions as needed."""
-    return OtherJax()
+    """Returns this process's engine, which installs versions as needed. It is closed when the process ends."""
+    engine = OtherJax()
+    atexit.register(engine.close)
+    return engine

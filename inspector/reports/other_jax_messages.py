@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
+from inspector.compilation.request import RunReply
 from inspector.compilation.target import Target
 from inspector.reports.portable import PortableModule
 from inspector.reports.recorded_exploration import RecordedError
@@ -16,18 +19,29 @@ QUESTION, REPLY = "inspector-question", "inspector-reply"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Measurement:
+    """The inputs and executions of a run, as in `compilation.request.RunRequest`."""
+
+    inputs: tuple[np.ndarray, ...]
+    per_replica: tuple[bool, ...]
+    repeat: int
+    warmup: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class OtherJaxRequest:
-    """A compile request with the module in portable form."""
+    """A request to compile a module, in portable form, or to run its program with a measurement."""
 
     program: Program
     options: Options
     target: Target
     products: tuple[str, ...]
     portable: PortableModule
+    measurement: Measurement | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """The compiled program or the error."""
+    """The compiled program, the measured run, or the error."""
 
-    result: CompiledProgram | RecordedError
+    result: CompiledProgram | RunReply | RecordedError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -125,8 +125,12 @@ def begin_accuracy(
         name = " ".join(filter(None, ("" if its_options is None else str(request.options), str(its_target or ""))))
         requests.setdefault(name or "defaults", request)
     return AccuracyMeasurement(
-        lowered, requests, (args, kwargs or {}), tolerance, engine, locate=check_bool("locate", locate)
-    )
+        lowered, requests, (args, kwargs or {}), tolerance, lambda request: _engine(request, engine),
+        locate=check_bool("locate", locate),
+    )  # fmt: skip
+
+
+EngineOf = Callable[[CompileRequest], Engine]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ class AccuracyMeasurement:
         requests: Mapping[str, CompileRequest],
         call: tuple[Sequence[Any], Mapping[str, Any]],
         tolerance: Tolerance,
-        engine: EngineLike | None,
+        engine_of: EngineOf,
         *,
         locate: bool,
     ) -> None:
@@ -157,12 +161,12 @@ class AccuracyMeasurement:
           requests: the compile request of each variant by name, the baseline first.
           call: positional and keyword arguments.
           tolerance: the tolerance of correct results.
-          engine: the engine of the variants; None for the default.
+          engine_of: returns the engine of a variant.
           locate: whether to search for the lines of errors.
         """
         from inspector._jax.lowering.reevaluation import Width
 
-        self._lowered, self._requests, self._tolerance, self._engine = lowered, requests, tolerance, engine
+        self._lowered, self._requests, self._tolerance, self._engine_of = lowered, requests, tolerance, engine_of
         self._is_locating = locate
         self._lock, self._is_cancelled, self._jobs = threading.Lock(), False, list[_Stoppable]()
         self._inputs = _all_inputs(requests[BASELINE].program, *call)
@@ -170,8 +174,8 @@ class AccuracyMeasurement:
         reference, described = required_relowering(lowered).evaluate("cpu", Width.WIDE)
         self._narrow = cast("tuple[Narrow, ...]", described)
         self._reference = CompileRequest(reference.program, _STRICT, _cpu_target(reference.program))
-        self._compiles = {name: self._submitted(request, engine) for name, request in requests.items()}
-        self._reference_job = self._submitted(self._reference, None)
+        self._compiles = {name: self._submitted(request, engine_of) for name, request in requests.items()}
+        self._reference_job = self._submitted(self._reference, _engine)
 
     def cancel(self) -> None:
         """Cancels the compiles and the run. `result` then raises a CancelledError."""
@@ -183,7 +187,7 @@ class AccuracyMeasurement:
 
     def result(self) -> Accuracy:
         """Waits for the compiles, runs the programs and returns their errors."""
-        exact = self._run(self._reference_job.result(), self._reference, None)
+        exact = self._run(self._reference_job.result(), self._reference, _engine)
         runs = {name: self._tried(name) for name in self._requests}
         errors = {name: self._errors(run, exact) for name, run in runs.items()}
         baseline = errors[BASELINE]
@@ -224,8 +228,13 @@ class AccuracyMeasurement:
             notes.append("the program has no floating-point results")
         return tuple(notes)
 
-    def _submitted(self, request: CompileRequest, engine: EngineLike | None) -> Job[CompiledProgram]:
-        return self._known(_engine(request, engine).submit(request))
+    def _submitted(self, request: CompileRequest, engine_of: EngineOf) -> Job[CompiledProgram]:
+        try:
+            job = engine_of(request).submit(request)
+        except InspectorError as error:  # the other variants are measured
+            job = Job()
+            job.fail(error)
+        return self._known(job)
 
     def _known(self, job: Job[T]) -> Job[T]:
         with self._lock:
@@ -237,16 +246,16 @@ class AccuracyMeasurement:
 
     def _tried(self, name: str) -> _Outputs | Unavailable:
         try:
-            return self._run(self._compiles[name].result(), self._requests[name], self._engine)
+            return self._run(self._compiles[name].result(), self._requests[name], self._engine_of)
         except CancelledError:
             raise
         except InspectorError as error:
             return Unavailable(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
 
-    def _run(self, compiled: CompiledProgram, request: CompileRequest, engine: EngineLike | None) -> _Outputs:
+    def _run(self, compiled: CompiledProgram, request: CompileRequest, engine_of: EngineOf) -> _Outputs:
         arguments = zip(request.program.arguments, self._inputs, strict=True)
         inputs = [given for argument, given in arguments if argument.parameter is not None]
-        reply = self._known(start(compiled, inputs, _engine(request, engine), repeat=1, warmup=0)).result()
+        reply = self._known(start(compiled, inputs, engine_of(request), repeat=1, warmup=0)).result()
         return _Outputs(tuple(map(np.asarray, reply.outputs)), reply.device_kind)
 
     def _errors(self, run: _Outputs | Unavailable, exact: _Outputs) -> tuple[OutputError, ...] | Unavailable:
@@ -292,7 +301,7 @@ class AccuracyMeasurement:
 
         measured, described = required_relowering(self._lowered).evaluate(request.program.platform, Width.BOTH)
         inner = CompileRequest(measured.program, request.options, request.target)
-        run = self._run(self._submitted(inner, self._engine).result(), inner, self._engine)
+        run = self._run(self._submitted(inner, self._engine_of).result(), inner, self._engine_of)
         (numbers,) = run.arrays
         log = cast("EquationLog", described)
         return log, worst_of_replicas(log, numbers) if numbers.ndim > 1 else numbers
@@ -304,7 +313,7 @@ class _Stoppable(Protocol):
         ...
 
 
-def _engine(request: CompileRequest, engine: EngineLike | None) -> Engine:
+def _engine(request: CompileRequest, engine: EngineLike | None = None) -> Engine:
     from inspector.engines.choice import engine_for
 
     return engine_for(engine, request.program, request.target)

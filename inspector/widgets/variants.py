@@ -171,15 +171,16 @@ class Variant:
 
     @property
     def runs_here(self) -> bool:
-        """Whether its programs run on this machine, with this JAX."""
-        return not (self.target.is_absent or self.target.jax)
+        """Whether its programs run on this machine. Another JAX runs those for CPUs only."""
+        is_cpu = self.lowered is not None and self.lowered.program.platform == "cpu"
+        return not self.target.is_absent and (is_cpu or not self.target.jax)
 
     def message(self) -> messages.VariantMessage:
         """Returns the state for the browser."""
         error = self.failure
         absence = f"{self.target} is not attached: its programs can be compiled but not run."
         if self.target.jax:
-            absence = f"Compiled with JAX {self.target.jax}, so it cannot be run in this process."
+            absence = f"Compiled with JAX {self.target.jax}, which runs programs for CPUs only."
         return messages.VariantMessage(
             type="variant",
             variant=self.number,

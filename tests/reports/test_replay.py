@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,8 +20,7 @@ from inspector.api.exploration import Exploration
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
-from inspector.compilation.request import CompileRequest, RunRequest
-from inspector.compilation.target import Target
+from inspector.compilation.request import CompileRequest
 from inspector.errors import (
     CancelledError,
     CompilationError,
@@ -72,26 +70,6 @@ mkdir -p $last/bin
 echo $$ > PIDS/$$
 sleep 300
 """
-
-
-def other_python() -> Path | None:
-    """A Python beside this one with another JAX, as `.ci/run` makes one: of an environment in the project's folder."""
-    root = Path(inspector.__file__).parent.parent
-    named = [Path(os.environ["INSPECTOR_OTHER_PYTHON"])] if os.environ.get("INSPECTOR_OTHER_PYTHON") else []
-    for python in [*named, *sorted(root.glob(".venv*/bin/python"))]:
-        script = "import importlib.metadata as m; print(m.version('jax'))"
-        child = subprocess.run([python, "-P", "-c", script], capture_output=True, text=True, check=False)
-        if child.returncode == 0 and child.stdout.strip() not in ("", jax.__version__):
-            return python
-    return None
-
-
-@pytest.fixture(scope="module")
-def other() -> Path:
-    found = other_python()
-    if found is None:
-        pytest.skip("no Python with another JAX: set INSPECTOR_OTHER_PYTHON")
-    return found
 
 
 def run(python: Path, script: str, *arguments: object) -> str:
@@ -153,52 +131,6 @@ def test_another_jax_replays_a_recording_of_this_one_and_vice_versa(other: Path,
     assert str(explorer.baseline.target) == f"attached@jax=={loaded.installation.jax}"
     assert explorer.baseline.compiled.hlo == loaded.baseline.compiled.hlo
     explorer.close()
-
-
-@pytest.mark.slow
-def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
-    version = run(other, "import importlib.metadata as m; print(m.version('jax'))").strip()
-    asked: list[tuple[str, str]] = []
-
-    def find(version: str, platform: str, tell: Callable[[str], object]) -> Path:
-        asked.append((version, platform))
-        return other
-
-    lowered = exploration().lowered
-    engine = OtherJax(find=find)
-    request = compile_request(lowered, {"xla_cpu_enable_fast_math": True}, Target("cpu").by(version))
-    compiled = engine.submit(dataclasses.replace(request, products=frozenset({"passes"}))).result(250)
-    assert asked == [(version, "cpu")]
-    assert compiled.versions["jax"] == version
-    assert str(compiled.target) == f"cpu@jax=={version}"
-    assert compiled.program is lowered.program
-    assert compiled.passes
-    assert version in compiled.warnings[-1]
-    with pytest.raises(Exception, match="xla_no_such"):
-        engine.submit(compile_request(lowered, {"xla_no_such": 1}, Target("cpu").by(version))).result(250)
-    with pytest.raises(TargetError, match=f"uses JAX {version}, which only compiles"):
-        engine.run(RunRequest(compiled, (), ())).result()
-    engine.close()
-
-
-def test_a_failed_process_is_reported_with_its_output(tmp_path: Path) -> None:
-    script = tmp_path / "python"
-    script.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
-    script.chmod(0o700)
-    engine = OtherJax(find=lambda *_: script)
-    job = engine.submit(compile_request(exploration().lowered, None, "cpu@jax==0.9.1"))
-    assert "The process of JAX 0.9.1 ended with exit code 3. Its output: no such thing" in str(job.exception(60))
-    engine.close()
-
-
-def test_devices_of_this_process_are_not_another_jaxs() -> None:
-    lowered = exploration().variants[3].lowered
-    assert lowered is not None
-    engine = OtherJax(find=lambda *_: Path("none"))
-    error = engine.submit(compile_request(lowered, None, "tpu@jax==0.9.1")).exception(60)
-    assert isinstance(error, TargetError)
-    assert "Name their kind" in str(error)
-    engine.close()
 
 
 def test_a_file_that_was_opened_installs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

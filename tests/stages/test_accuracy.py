@@ -329,3 +329,12 @@ def test_the_gradient_of_a_bias_before_a_normalization_is_0_up_to_rounding() -> 
     found = inspector.accuracy(inspector.lower(jax.grad(loss), params, x), params, x)
     assert found[0].verdict == "as accurate"
     assert found.notes == ("0 up to rounding, so that the errors are relative to the inputs: result['b']",)
+
+
+def test_a_variant_without_an_engine_has_the_reason() -> None:
+    x = np.linspace(0, 1, 8, dtype=np.float32)
+    found = inspector.accuracy(inspector.lower(jnp.sin, x), x, variants=["cpu@jax==0.9.1", {}], target="cpu")
+    reason, other = found.variants[1].outputs, found.variants[2].outputs
+    assert isinstance(reason, Unavailable)
+    assert "names another version of JAX" in reason.reason
+    assert not isinstance(other, Unavailable)

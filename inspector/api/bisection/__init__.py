@@ -69,7 +69,7 @@ def bisect(
       lowered: the program.
       good: the side to compare with: options, a target, a pair of target and options, or a compiled program, which has both.
       bad: the side that differs, in the same forms. The sides may differ in options, targets and versions of JAX
-        ("cpu@jax==0.12.0", not by values).
+        ("cpu@jax==0.12.0"); another version of JAX runs programs for CPUs only.
       args: the function's arguments, as for `Compiled.run`; without any, inputs are generated.
       by: the quantity to compare:
         - "values": the results of a run, within tolerances;

@@ -62,7 +62,8 @@ class Reproduction:
         - `module.mlir`: StableHLO as text.
         - `module.mlirbc`: the same as a portable artifact, which other versions of JAX read.
         - `inputs.npz`: the inputs.
-        - `run.py`: compiles and runs both sides with JAX alone, without inspector, and prints the difference.
+        - `run.py`: compiles and runs both sides with JAX alone, without inspector, and prints the difference. A side of another
+          version of JAX needs the Python that has it: `run.py good=/path/to/python`.
 
         Raises:
           OSError: a file cannot be written.
@@ -89,6 +90,7 @@ class Reproduction:
             "SIDES": {name: _settings(side) for name, side in sides.items()},
             "TARGETS": {name: str(side.target) for name, side in sides.items()},
             "PLATFORMS": {name: _platform(side) for name, side in sides.items()},
+            "VERSIONS": {name: side.target.jax for name, side in sides.items()},
             "INPUT_TYPES": [value.dtype.name for value in self.inputs],
             "OUTPUT_TYPES": [(dtype, shape) for shape, dtype in self.outputs],
             "TOLERANCES": [TOLERANCES.get(dtype, 0.0) for _, dtype in self.outputs],
@@ -115,7 +117,7 @@ def _settings(side: Side) -> dict[str, object]:
 
 def _platform(side: Side) -> str | None:
     """Returns JAX's name of the platform that runs a side; "" for JAX's default, None if none on this machine does."""
-    if side.target.jax or side.target.is_absent:
+    if side.target.is_absent or (side.target.jax and side.target.kind != "cpu"):
         return None
     return "cpu" if side.target.kind == "cpu" else ""
 

@@ -85,10 +85,10 @@ def run_side(side, path):
     np.savez(path, **found)
 
 
-def child(side, path):
+def child(side, path, python):
     environment = dict(os.environ, JAX_PLATFORMS=os.environ.get("JAX_PLATFORMS") or PLATFORMS[side])
     environment["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " " + SIDES[side]["xla_flags"]).strip()
-    return subprocess.run([sys.executable, __file__, side, path], env=environment).returncode
+    return subprocess.run([python, __file__, side, path], env=environment).returncode
 
 
 def differing(good, bad):
@@ -111,16 +111,22 @@ def differing(good, bad):
 
 
 def main():
-    if len(sys.argv) == 3:
+    if len(sys.argv) == 3 and sys.argv[1] in SIDES:
         return run_side(*sys.argv[1:])
-    print(f"good: {SIDES['good']}")
-    print(f"bad:  {SIDES['bad']}")
+    pythons = dict(each.split("=", 1) for each in sys.argv[1:] if "=" in each)
+    print(f"good: {TARGETS['good']} {SIDES['good']}")
+    print(f"bad:  {TARGETS['bad']} {SIDES['bad']}")
     if None in PLATFORMS.values():
         print(f"The difference is between {TARGETS}, which JAX on this machine cannot run. Compile module.mlir for them.")
         return 2
+    missing = [side for side in SIDES if VERSIONS[side] and side not in pythons]
+    if missing:
+        for side in missing:
+            print(f"The {side} side needs JAX {VERSIONS[side]}. Pass a Python that has it: run.py {side}=/path/to/python")
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         paths = {side: os.path.join(folder, f"{side}.npz") for side in SIDES}
-        status = {side: child(side, path) for side, path in paths.items()}
+        status = {side: child(side, path, pythons.get(side, sys.executable)) for side, path in paths.items()}
         if status["good"] or status["bad"]:
             print(f"exit status: good {status['good']}, bad {status['bad']}")
             shown = not status["good"]
