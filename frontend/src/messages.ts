@@ -1408,6 +1408,7 @@ export interface RunResult {
   note: string;
   first_s: number | null;
   dispatch_s: number | null;
+  printed: string;
 }
 
 export interface OutputDifference {

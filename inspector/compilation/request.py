@@ -111,6 +111,7 @@ class RunReply:
       plain_durations_s: durations without the profiler, if one was requested.
       first_s: duration of the first execution in seconds, before the measured ones; None without any before.
       dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
+      printed: the beginning of what host callbacks printed in all executions.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -121,6 +122,7 @@ class RunReply:
     plain_durations_s: tuple[float, ...] = ()
     first_s: float | None = None
     dispatch_s: tuple[float, ...] = ()
+    printed: str = ""
 
 
 DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"

@@ -9,6 +9,7 @@ notebook kernel. A canceled compile continues in the background.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,6 +21,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines.job_queue import Lane, advance, compiling, running
+from inspector.engines.printed import recording_prints
 from inspector.engines.serving import Server, callbacks_of, compiler_of
 from inspector.engines.workers.counting import Count, count_here
 from inspector.errors import CancelledError, CompilationError, TargetError
@@ -119,7 +121,11 @@ class InlineEngine:
         callbacks = callbacks_of(request.compiled.program)
         plain = plain_run(request, read_config())
         server = self._server(request.compiled.target)
-        return make_reply(server.run(plain, lambda stage: advance(job, stage), callbacks))
+        if callbacks is None:
+            return make_reply(server.run(plain, lambda stage: advance(job, stage)))
+        with recording_prints() as printed:
+            reply = make_reply(server.run(plain, lambda stage: advance(job, stage), callbacks))
+        return dataclasses.replace(reply, printed=str(printed))
 
     def _server(self, target: Target) -> Server:
         if target.is_absent:

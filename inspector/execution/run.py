@@ -37,6 +37,7 @@ class Run:
       warnings: warnings of the compiler and the runtime.
       first_s: duration of the first execution in seconds, before the measured ones; None without any before.
       dispatch_s: the part of each duration until the call returned, in seconds; the device may still work then.
+      printed: the beginning of what host callbacks printed in all executions, such as `jax.debug.print`.
       series: name of the measurement in which it ran in turns with other programs; "" if it ran alone.
     """
 
@@ -49,6 +50,7 @@ class Run:
     warnings: tuple[str, ...] = ()
     first_s: float | None = None
     dispatch_s: tuple[float, ...] = ()
+    printed: str = ""
     series: str = ""
 
     @property
@@ -207,4 +209,5 @@ def finish(compiled: CompiledProgram, inputs: tuple[Input, ...], reply: RunReply
         warnings=reply.warnings,
         first_s=reply.first_s,
         dispatch_s=reply.dispatch_s,
+        printed=reply.printed,
     )

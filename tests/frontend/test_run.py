@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -48,4 +49,20 @@ def test_the_accuracy_of_variants_is_shown(demo: OpenDemo, tmp_path: Any) -> Non
     assert page.locator(".insp-runs tbody tr").all_inner_texts()[0].count("wrong") == 1
     expect(page.locator(".insp-run-accuracy p").first).to_contain_text("sub loses")
     page.screenshot(path=tmp_path / "accuracy.png")
+    explorer.close()
+
+
+def test_what_callbacks_print_is_shown(demo: OpenDemo, tmp_path: Any) -> None:
+    def loud(x: jax.Array) -> jax.Array:
+        jax.debug.print("the sum is {s}", s=x.sum())
+        return x * 2
+
+    explorer = inspector.explore(loud, np.ones(4, np.float32))
+    explorer.wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="run")
+    page.get_by_role("button", name="Run baseline").click()
+    until(page, exchange, page.locator(".insp-run-printed"))
+    expect(page.locator(".insp-run-printed")).to_contain_text("the sum is 4.0")
+    page.screenshot(path=tmp_path / "printed.png")
     explorer.close()

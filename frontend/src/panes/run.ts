@@ -241,6 +241,7 @@ class RunPane implements Pane {
       parts && h("p", { class: "insp-note" }, parts),
       this.profiling(),
       comparison && differences(comparison),
+      printed(run.result),
       h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
     );
   }
@@ -255,6 +256,18 @@ function calls({ first_s, dispatch_s, median_s }: messages.RunResult): string {
       : [];
   const text = [...first, ...dispatch].join("; ");
   return text && `${text[0]!.toUpperCase()}${text.slice(1)}.`;
+}
+
+/** Returns what callbacks printed, such as `jax.debug.print`; null if nothing, as in older recordings. */
+function printed({ printed: text }: messages.RunResult): HTMLElement | null {
+  return text
+    ? h(
+        "section",
+        {},
+        h("h4", {}, "Printed by callbacks, in all executions"),
+        h("pre", { class: "insp-run-printed" }, text),
+      )
+    : null;
 }
 
 function canRun(variant: messages.VariantMessage): boolean {

@@ -53,6 +53,7 @@ class RunResult(TypedDict):
     Attributes:
       first_s: seconds of the execution before the measured ones; None without any.
       dispatch_s: median of the seconds until the call returned; None if unknown.
+      printed: the beginning of what host callbacks printed.
     """
 
     device_kind: str
@@ -65,6 +66,7 @@ class RunResult(TypedDict):
     note: str
     first_s: float | None
     dispatch_s: float | None
+    printed: str
 
 
 class OutputDifference(TypedDict):
@@ -139,6 +141,7 @@ def run_result(run: measurement.Run) -> RunResult:
         note=" ".join(notes),
         first_s=run.first_s,
         dispatch_s=statistics.median(run.dispatch_s) if run.dispatch_s else None,
+        printed=run.printed,
     )
 
 
