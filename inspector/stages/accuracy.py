@@ -51,6 +51,7 @@ _MOST_DEVICES = 256
 _NAMED = 3
 _STRICT = Options.of({"xla_cpu_enable_fast_math": False})
 _NOT_NEEDED = Unavailable("the variant is correct, and at least as accurate as the baseline")
+_SEARCHED = Unavailable("its search has not ended")
 _NOT_LOCATED = Unavailable("the search was switched off", "pass locate=True")
 
 
@@ -168,6 +169,7 @@ class AccuracyMeasurement:
 
         self._lowered, self._requests, self._tolerance, self._engine_of = lowered, requests, tolerance, engine_of
         self._is_locating = locate
+        self._measured: Accuracy | None = None
         self._lock, self._is_cancelled, self._jobs = threading.Lock(), False, list[_Stoppable]()
         self._inputs = _all_inputs(requests[BASELINE].program, *call)
         self._inputs_scale = max((scale_of(each.value) for each in self._inputs), default=0.0)
@@ -186,7 +188,21 @@ class AccuracyMeasurement:
             job.cancel()
 
     def result(self) -> Accuracy:
-        """Waits for the compiles, runs the programs and returns their errors."""
+        """Waits for the compiles, runs the programs, searches the lines of errors, and returns both."""
+        measured = self.errors()
+        variants = [
+            dataclasses.replace(each, departure=self._departure(self._requests[each.name], each.outputs))
+            for each in measured
+        ]
+        return dataclasses.replace(measured, variants=tuple(variants))
+
+    def errors(self) -> Accuracy:
+        """Waits for the compiles, runs the programs and returns their errors without the lines, whose search takes longer."""
+        if self._measured is None:
+            self._measured = self._errors_of_all()
+        return self._measured
+
+    def _errors_of_all(self) -> Accuracy:
         exact = self._run(self._reference_job.result(), self._reference, _engine)
         runs = {name: self._tried(name) for name in self._requests}
         errors = {name: self._errors(run, exact) for name, run in runs.items()}
@@ -202,7 +218,7 @@ class AccuracyMeasurement:
                     target=str(request.target),
                     device_kind=run if isinstance(run, Unavailable) else run.device_kind,
                     outputs=outputs,
-                    departure=self._departure(request, outputs),
+                    departure=_SEARCHED,
                 )
             )
         return Accuracy(

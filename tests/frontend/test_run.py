@@ -45,7 +45,8 @@ def test_the_accuracy_of_variants_is_shown(demo: OpenDemo, tmp_path: Any) -> Non
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer, tab="run")
     page.get_by_role("button", name="Accuracy").click()
-    until(page, exchange, page.locator(".insp-run-accuracy table"))
+    until(page, exchange, page.locator(".insp-run-accuracy table"))  # before the line
+    until(page, exchange, page.get_by_text("sub loses"))
     assert page.locator(".insp-runs tbody tr").all_inner_texts()[0].count("wrong") == 1
     expect(page.locator(".insp-run-accuracy p").first).to_contain_text("sub loses")
     page.screenshot(path=tmp_path / "accuracy.png")

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.errors import ParameterError
+from inspector.errors import CancelledError, ParameterError
+from inspector.stages.accuracy import AccuracyMeasurement
 from inspector.widgets import messages
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes.run_parts.accuracy import AccuracyMessage
@@ -40,7 +41,25 @@ def test_all_variants_of_the_call_are_measured(explorer: Explorer) -> None:
         assert result["file"].endswith("accurate_programs.py")
         assert result["titles"][:3] == ["Output", "Type", "Verdict"]
         assert result["rows"][0][:3] == ["result", "float32", "wrong"]
-    assert [each["state"] for each in box.of("accuracy", variant=1)][:2] == ["queued", "running"]
+    messages_of_it = box.of("accuracy", variant=1)
+    assert [each["state"] for each in messages_of_it] == ["queued", "running", "running", "done"]
+    early: Any = messages_of_it[2]["result"]  # before the search of the line
+    assert (early["verdict"], early["departure"], early["rows"]) == ("wrong", "", result["rows"])
+    assert early["words"].endswith("no line: its search has not ended")
+
+
+def test_errors_stay_if_the_search_of_the_lines_is_canceled(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searching(self: Any, *_: object) -> None:
+        self.cancel()
+        raise CancelledError("canceled")
+
+    monkeypatch.setattr(AccuracyMeasurement, "_departure", searching)
+    box = Mailbox(explorer)
+    box.send({"type": "measure_accuracy"})
+    result: Any = box.wait_for("accuracy", variant=1, state="done")["result"]
+    assert result["verdict"] == "wrong"
 
 
 @pytest.mark.slow

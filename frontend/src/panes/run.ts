@@ -140,8 +140,8 @@ class RunPane implements Pane {
   private verdict(variant: number): HTMLElement {
     const found = this.context.synced.latest("accuracy", { variant });
     if (!found) return h("td", {});
-    if (goesOn(found)) return h("td", {}, spinner(), clock(found));
     const { result, error, state } = found;
+    if (!result && goesOn(found)) return h("td", {}, spinner(), clock(found));
     if (!result)
       return h("td", { class: "insp-dim", title: error?.message ?? "" }, state === "failed" ? "failed" : "canceled");
     const look = { wrong: "insp-bad", "less accurate": "insp-worse", "more accurate": "insp-better" };
@@ -329,7 +329,8 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
   );
 }
 
-function errors({ result, error, state }: messages.AccuracyMessage): HTMLElement | null {
+function errors(accuracy: Timed<messages.AccuracyMessage>): HTMLElement | null {
+  const { result, error, state } = accuracy;
   if (state === "failed") return failure(error, "The accuracy was not measured");
   if (!result) return null;
   const { words, departure, rows, titles, notes } = result;
@@ -338,6 +339,7 @@ function errors({ result, error, state }: messages.AccuracyMessage): HTMLElement
     { class: "insp-run-detail insp-run-accuracy" },
     h("h4", {}, "Accuracy against 64-bit values"),
     h("p", {}, departure || words),
+    goesOn(accuracy) && h("p", { class: "insp-note" }, spinner(), " Searching the lines of errors ", clock(accuracy)),
     rows.length > 0 &&
       h(
         "table",

@@ -54,7 +54,7 @@ class AccuracyResult(TypedDict):
 
 
 class AccuracyMessage(TypedDict):
-    """The state of a variant's measurement; `result` is set once it is done."""
+    """The state of a variant's measurement; `result` is set once the errors are known, before their lines are."""
 
     type: Literal["accuracy"]
     variant: int
@@ -104,25 +104,32 @@ class AccuracyMeasuring:
 
     def _measure(self, variants: Sequence[Variant], job: AccuracyJob, start: float) -> None:
         self._enter()
+        measured = None
         try:
+            measured = job.errors()
+            self._publish(variants, "running", start, measured=measured)
             measured = job.result()
         except CancelledError:
-            self._publish(variants, "cancelled", start)
+            # Canceled while it searched the lines, it has all errors.
+            self._publish(variants, "cancelled" if measured is None else "done", start, measured=measured)
         except Exception as error:  # the pane shows any error
             self._publish(variants, "failed", start, error=error)
         else:
-            for variant, found in zip(variants, measured, strict=True):
-                result = accuracy_result(found, measured)
-                took = time.perf_counter() - start
-                self.context.publish(accuracy_message(variant.number, "done", elapsed_s=took, result=result))
-            self.context.recorded()
+            self._publish(variants, "done", start, measured=measured)
+        self.context.recorded()
 
     def _publish(
-        self, variants: Sequence[Variant], state: messages.State, start: float, error: BaseException | None = None
+        self,
+        variants: Sequence[Variant],
+        state: messages.State,
+        start: float,
+        error: BaseException | None = None,
+        measured: Accuracy | None = None,
     ) -> None:
-        for variant in variants:
-            took = time.perf_counter() - start
-            self.context.publish(accuracy_message(variant.number, state, elapsed_s=took, error=error))
+        found = [None] * len(variants) if measured is None else [accuracy_result(each, measured) for each in measured]
+        took = time.perf_counter() - start
+        for variant, result in zip(variants, found, strict=True):
+            self.context.publish(accuracy_message(variant.number, state, elapsed_s=took, error=error, result=result))
 
 
 def _comparable(variants: Sequence[Variant]) -> list[Variant]:
