@@ -176,6 +176,12 @@ def test_accuracy_of_variants(run: Run) -> None:
     assert "no flag named" in run(*call, "-X", "xla_no_such=1", status=2).stderr
 
 
+@needs_tpu
+def test_accuracy_that_nothing_measured_fails(run: Run) -> None:
+    text = run("accuracy", "step.py:variance", "--args-from", "shifted", "-t", "tpu:v5e:1x1", status=1).stdout
+    assert re.search(r"baseline .*tpu:v5e:1x1", text)
+
+
 def test_files_with_programs(run: Run, tmp_path: Path) -> None:
     run("lower", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "step.mlir")
     run("lower", "step.py:step", "--args-from", "make_args", "-t", "cpu", "--form", "hlo", "-o", "step.hlo")
