@@ -37,6 +37,9 @@ UNHEARD = (
 )
 """The warning of every compile by the engine "inline"."""
 
+COMPILED_BY = "Compiled by JAX "
+"""The beginning of the warning of every compile by another version of JAX, which names its folder."""
+
 TRIES = 3
 """Number of tries if the worker of a request is lost (`WorkerLostError`): after that, the request is the likely cause."""
 V = TypeVar("V")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import Job
+from inspector.compilation.engine import COMPILED_BY, Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.job_queue import Lane, compiling, running
 from inspector.errors import CancelledError, TargetError
@@ -99,9 +99,7 @@ class OtherJax:
         result = self._ask(python, request, None, connection)
         assert isinstance(result, CompiledProgram)
         home = python.parent.parent
-        where = (
-            f"Compiled by JAX {result.versions.get('jax', version)} in {home} ({jax_versions.size_of(home)} on disk)."
-        )
+        where = f"{COMPILED_BY}{result.versions.get('jax', version)} in {home} ({jax_versions.size_of(home)} on disk)."
         return dataclasses.replace(
             result,
             program=request.program,

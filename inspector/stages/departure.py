@@ -62,7 +62,8 @@ class Departure:
     @property
     def words(self) -> str:
         """A description in one sentence, such as `model.py:12 sub loses 6 digits by cancellation`."""
-        place = f"{own_line(self.frames)} {self.primitive}".strip()
+        line = own_line(self.frames)
+        place = f"{self.primitive} in {line}" if " " in line else f"{line} {self.primitive}".strip()
         where = f" in execution {self.execution + 1:,} of {self.executions:,}" if self.executions > 1 else ""
         match self.cause:
             case "not finite":

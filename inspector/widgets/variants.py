@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
 from inspector.compilation.compiled import is_from_cache
-from inspector.compilation.engine import UNHEARD
+from inspector.compilation.engine import COMPILED_BY, UNHEARD
 from inspector.compilation.options.options import Options
 from inspector.compilation.options.options_text import value_text
 from inspector.compilation.target import Target
@@ -151,7 +151,8 @@ class Variant:
             ("total_s", "{} in total"),
         )
         texts = [words.format(format_seconds(timings[name])) for name, words in parts if name in timings]
-        return f"{', '.join(texts)}; the rest is starting a worker and reading the result." if texts else ""
+        where = "".join(f" {each}" for each in self.job.result().warnings if each.startswith(COMPILED_BY))
+        return f"{', '.join(texts)}; the rest is starting a worker and reading the result.{where}" if texts else ""
 
     @property
     def _warnings(self) -> list[str]:
@@ -159,7 +160,8 @@ class Variant:
         if self.job is None or self.state != "done":
             return []
         notes = () if self.lowered is None else self.lowered.notes  # the Explorer shows them already
-        return [warning for warning in self.job.result().warnings if warning not in (UNHEARD, *notes)]
+        shown = (UNHEARD, *notes)
+        return [each for each in self.job.result().warnings if each not in shown and not each.startswith(COMPILED_BY)]
 
     @property
     def target_text(self) -> str:

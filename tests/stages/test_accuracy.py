@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 import inspector
 from inspector.errors import CancelledError, ExecutionError, ParameterError, Unavailable
 from inspector.execution.output_error import Tolerance, output_error
+from inspector.hlo.source import Frame
 from inspector.stages.accuracy import begin_accuracy
 from inspector.stages.accuracy_result import Accuracy
 from inspector.stages.departure import Departure
@@ -338,3 +339,9 @@ def test_a_variant_without_an_engine_has_the_reason() -> None:
     assert isinstance(reason, Unavailable)
     assert "names another version of JAX" in reason.reason
     assert not isinstance(other, Unavailable)
+
+
+def test_a_line_of_a_notebook_cell_comes_after_the_operation() -> None:
+    frame = Frame("/tmp/ipykernel_7/12.py", 9)
+    found = Departure("not finite", "exp2", "float32[4]", (frame,), 0.0, np.inf, np.inf, 0, 1)
+    assert found.words.startswith("exp2 in line 9 of a notebook cell is the first value")
