@@ -86,6 +86,7 @@ class RunRequest:
       repeat: measured executions, at least 1.
       warmup: executions before the measured ones.
       profiled: whether the measured executions run under JAX's profiler. As many run without it, half before and half after.
+      with_outputs: whether the reply has the outputs, which take time to transfer.
     """
 
     compiled: CompiledProgram
@@ -94,6 +95,7 @@ class RunRequest:
     repeat: int = 10
     warmup: int = 2
     profiled: bool = False
+    with_outputs: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +103,7 @@ class RunReply:
     """The outputs and measurements of a run.
 
     Attributes:
-      outputs: one array for each result. Global under partitions; with a leading axis of `num_replicas`
+      outputs: one array for each result, or none if the request did not ask for them. Global under partitions; with a leading axis of `num_replicas`
         under replicas (more than one).
       durations_s: one wall-clock duration for each execution, from the call until the outputs are ready, with the inputs
         already on the device.

@@ -119,7 +119,7 @@ class Server:
         progress("running")
         return runnable.run(
             request.inputs, request.per_replica, repeat=request.repeat, warmup=request.warmup, names=request.names,
-            profiled=request.profiled,
+            profiled=request.profiled, with_outputs=request.with_outputs,
         )  # fmt: skip
 
     def _compile(

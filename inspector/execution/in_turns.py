@@ -18,6 +18,7 @@ from inspector.execution.run import Run, finish, start
 
 _LIMIT_S = 20.0
 """Seconds after which no executions are added to those that were asked for."""
+_SLOW_S = 0.05
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,16 +100,22 @@ class _Member:
         self.job.advance(f"{done} executions, in turns")
         compiled, inputs, engine = self._program.compiled, self._program.inputs, self._program.engine
         try:
-            self._running = start(compiled, inputs, engine, repeat=count, warmup=1 if self._replies else 2)
+            is_first = not self._replies
+            warmup = 2 if is_first else 0 if self._is_slow else 1
+            self._running = start(compiled, inputs, engine, repeat=count, warmup=warmup, with_outputs=is_first)
             if self.job.done():
                 self._running.cancel()
             reply = self._running.result()
         except Exception as error:
             self.job.fail(error)
             raise error if isinstance(error, ExecutionError) else ExecutionError(str(error)) from error
-        # One reply has the outputs, which can be large.
-        self._replies.append(dataclasses.replace(reply, outputs=()) if self._replies else reply)
+        self._replies.append(reply)
         return reply.durations_s
+
+    @property
+    def _is_slow(self) -> bool:
+        """Whether another execution before those of a turn would take long, and cold caches make no difference."""
+        return min(self._replies[-1].durations_s) > _SLOW_S
 
     def finish(self, durations_s: tuple[float, ...], series: str) -> None:
         """Ends the job with the run."""

@@ -170,8 +170,11 @@ def start(
     repeat: int,
     warmup: int,
     profiled: bool = False,
+    with_outputs: bool = True,
 ) -> Job[RunReply]:
     """Starts a measurement, under JAX's profiler if `profiled`, and returns immediately.
+
+    Without outputs, it takes less time; the reply is for its durations.
 
     Raises:
       ExecutionError: `repeat` or `warmup` is not a valid number of executions.
@@ -189,6 +192,7 @@ def start(
             repeat=repeat,
             warmup=warmup,
             profiled=profiled,
+            with_outputs=with_outputs,
         )
     )
 

@@ -57,7 +57,7 @@ class OtherJax:
         """Starts running a program that it compiled for CPUs, or fails the job: accelerators belong to this process; see `Engine.run`."""
         compiled = request.compiled
         compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
-        asked = Measurement(request.inputs, request.per_replica, request.repeat, request.warmup)
+        asked = Measurement(request.inputs, request.per_replica, request.repeat, request.warmup, request.with_outputs)
         return self._put(
             compile_request,
             lambda job, connection: self._run(job, compile_request, asked, connection),

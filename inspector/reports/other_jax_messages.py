@@ -26,6 +26,7 @@ class Measurement:
     per_replica: tuple[bool, ...]
     repeat: int
     warmup: int
+    with_outputs: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

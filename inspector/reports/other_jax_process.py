@@ -50,4 +50,8 @@ def _begin(content: OtherJaxRequest) -> Job[Any]:
         return compiling
     asked = content.measurement
     compiled = runnable(compiling.result(), engine)
-    return engine.run(RunRequest(compiled, asked.inputs, asked.per_replica, asked.repeat, asked.warmup))
+    return engine.run(
+        RunRequest(
+            compiled, asked.inputs, asked.per_replica, asked.repeat, asked.warmup, with_outputs=asked.with_outputs
+        )
+    )

@@ -34,7 +34,10 @@ class Executable:
     def __init__(self, made: str) -> None:
         self.made = made
 
-    def run(self, inputs: Any, per_replica: Any, *, repeat: int, warmup: int, names: Any, profiled: bool) -> Any:
+    def run(
+        self, inputs: Any, per_replica: Any, *, repeat: int, warmup: int, names: Any, profiled: bool, with_outputs: bool
+    ) -> Any:
+        assert with_outputs
         assert not profiled
         return self.made, inputs, per_replica, repeat, warmup, names
 

@@ -43,7 +43,7 @@ class Clock:
             job.fail(error)
             return job
         self.count += request.repeat
-        outputs = (np.full(4, len(self.order), np.float32),)
+        outputs = (np.full(4, len(self.order), np.float32),) if request.with_outputs else ()
         job.resolve(RunReply(outputs, durations, "cpu", first_s=9.0, dispatch_s=(0.1,) * request.repeat))
         return job
 
@@ -66,7 +66,7 @@ def speed(ours: Run, theirs: Run) -> Any:
 
 
 def test_each_program_has_its_executions_in_turns_of_two(programs: list[Compiled]) -> None:
-    engine = Clock(programs, lambda index, n: (1.0, 1.3, 2.0)[index] + n % 7 * 0.01)
+    engine = Clock(programs, lambda index, n: 1e-3 * ((1.0, 1.3, 2.0)[index] + n % 7 * 0.01))
     runs = [job.result(20) for job in begin(programs, engine, 20)]
     assert [len(each.durations_s) for each in runs] == [20, 20, 20]
     assert [index for index, *_ in engine.order[:6]] == [0, 1, 2, 2, 1, 0]
@@ -81,6 +81,13 @@ def test_each_program_has_its_executions_in_turns_of_two(programs: list[Compiled
     assert found.is_known
     assert found.words.startswith("slower")
     assert inspector.compare_runs(runs[1], runs[0]).speed == found
+
+
+def test_slow_programs_are_not_executed_before_each_turn(programs: list[Compiled]) -> None:
+    engine = Clock(programs[:2], lambda index, n: (1.0, 1e-3)[index])
+    [job.result(20) for job in begin(programs[:2], engine, 20)]
+    assert [warmup for index, warmup, _ in engine.order if index == 0] == [2, *[0] * 9]
+    assert [warmup for index, warmup, _ in engine.order if index == 1] == [2, *[1] * 9]
 
 
 def test_only_programs_whose_difference_is_unknown_go_on(programs: list[Compiled]) -> None:

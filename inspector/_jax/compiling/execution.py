@@ -74,6 +74,7 @@ class Runnable:
         warmup: int,
         names: Sequence[str] = (),
         profiled: bool = False,
+        with_outputs: bool = True,
     ) -> Execution:
         """Runs the program `warmup + repeat` times.
 
@@ -85,6 +86,7 @@ class Runnable:
           warmup: number of executions before them.
           names: the user's names of the parameters, for messages.
           profiled: whether the measured executions run under JAX's profiler, and as many others without it.
+          with_outputs: whether to copy the outputs from the devices.
 
         Raises:
           ExecutionError: the program does not accept the arguments, or XLA reports an error.
@@ -94,14 +96,21 @@ class Runnable:
         try:
             # Without 64-bit types enabled, placing an int64 array would narrow it to int32.
             with jax.enable_x64(True):
-                return self._measure(inputs, per_replica, repeat, warmup, profiled=profiled)
+                return self._measure(inputs, per_replica, repeat, warmup, profiled=profiled, with_outputs=with_outputs)
         except ExecutionError:
             raise
         except Exception as e:
             raise ExecutionError(f"The program failed at run time: {e}") from e
 
     def _measure(
-        self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int, *, profiled: bool
+        self,
+        inputs: Sequence[np.ndarray],
+        per_replica: Sequence[bool],
+        repeat: int,
+        warmup: int,
+        *,
+        profiled: bool,
+        with_outputs: bool,
     ) -> Execution:
         shards = self._cut(inputs, per_replica)
         placed: list[Any] = [None] * len(shards)
@@ -135,7 +144,8 @@ class Runnable:
             durations = execute(repeat)
             dispatch_s = tuple(dispatches)
         kind = self._assignment.flat[0].device_kind
-        return Execution(self._join(outputs), tuple(durations), kind, xspace, tuple(plain), first_s, dispatch_s)
+        joined = self._join(outputs) if with_outputs else ()
+        return Execution(joined, tuple(durations), kind, xspace, tuple(plain), first_s, dispatch_s)
 
     def _execute(self, placed: list[Any]) -> tuple[float, float, Any]:
         """Returns the seconds until the call returned and until the outputs were ready, and the outputs."""

@@ -64,16 +64,19 @@ class Trial:
           NoResultError: the run failed.
           CancelledError, OverError: the bisection ends.
         """
-        return self._run(1, warmup=0)
+        return self._run(1, warmup=0, with_outputs=True)
 
     def time(self, count: int) -> Sequence[float]:
         """Returns the durations of a number of executions in seconds, after one that is not measured. Raises as `run` does."""
-        return self._run(count, warmup=1).durations_s
+        return self._run(count, warmup=1, with_outputs=False).durations_s
 
-    def _run(self, repeat: int, warmup: int) -> RunReply:
+    def _run(self, repeat: int, warmup: int, *, with_outputs: bool) -> RunReply:
         try:
             return self.pool.work(
-                lambda engine: start(self.compiled, self.inputs, engine, repeat=repeat, warmup=warmup), self.limit_s
+                lambda engine: start(
+                    self.compiled, self.inputs, engine, repeat=repeat, warmup=warmup, with_outputs=with_outputs
+                ),
+                self.limit_s,
             )
         except TimeoutError:
             raise NoResultError(f"the run was stopped after the limit of {self.limit_s:g} s") from None

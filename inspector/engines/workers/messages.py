@@ -69,6 +69,7 @@ class PlainRun:
     repeat: int
     warmup: int
     profiled: bool = False
+    with_outputs: bool = True
 
 
 def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> PlainCompile:
@@ -127,6 +128,7 @@ def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
         repeat=request.repeat,
         warmup=request.warmup,
         profiled=request.profiled,
+        with_outputs=request.with_outputs,
     )
 
 
@@ -161,6 +163,7 @@ def write_run(request: PlainRun) -> Message:
         "repeat": request.repeat,
         "warmup": request.warmup,
         "profiled": request.profiled,
+        "with_outputs": request.with_outputs,
     }
     return header, [*compile_blobs, request.executable or b"", *array_blobs]
 
@@ -177,6 +180,7 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
         repeat=header["repeat"],
         warmup=header["warmup"],
         profiled=header["profiled"],
+        with_outputs=header["with_outputs"],
     )
 
 

@@ -46,7 +46,9 @@ def test_compile_requests(devices: Slice | None) -> None:
 @pytest.mark.parametrize("executable", [None, b"", b"executable"])
 def test_run_requests(executable: bytes | None) -> None:
     inputs = (np.arange(6, dtype=np.float32).reshape(2, 3), np.array(1, ml_dtypes.bfloat16), np.zeros((0, 2), np.int8))
-    request = PlainRun(COMPILE, executable, {"jaxlib": "1"}, inputs, (True, False, False), ("x", "y", "z"), 3, 2)
+    request = PlainRun(
+        COMPILE, executable, {"jaxlib": "1"}, inputs, (True, False, False), ("x", "y", "z"), 3, 2, with_outputs=False
+    )
     header, blobs = sent(messages.write_run(request))
     assert header["do"] == "run"
     read = messages.read_run(header, blobs)
