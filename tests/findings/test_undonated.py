@@ -7,11 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.findings.argument_names import donation_code
 from inspector.compilation.program import Argument
 from inspector.stages.findings import Findings
+from tests.findings.sharded import D, array, manual
 from tests.modules import module_of
 
 W = jax.ShapeDtypeStruct((256, 256), jnp.float32)
@@ -47,8 +50,9 @@ def jitted_inside(params: Any, x: jax.Array) -> Any:
     return jax.jit(sgd)(params, x), 1.0
 
 
-def found(fun: Any, *args: Any, **keywords: Any) -> Findings:
-    return inspector.lower(fun, *args, **keywords).compile(target="cpu").findings(kinds=["undonated"])
+def found(fun: Any, *args: Any, target: str = "cpu", **keywords: Any) -> Findings:
+    lowered = inspector.lower(fun, *args, target=target, **keywords)
+    return lowered.compile(target=target).findings(kinds=["undonated"])
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,34 @@ def test_updated_state(fun: Any, args: tuple[Any, ...], name: str, size: int) ->
     assert finding.title.startswith(f"`{name}` (")
     assert finding.remedy == f"jax.jit(fun, donate_argnames=('{name}',))"
     assert finding.gain_bytes == size
+
+
+def test_state_with_out_shardings() -> None:
+    params = {name: array((256, 256), "d") for name in PARAMS}
+    shardings = jax.tree.map(lambda each: each.sharding, params)
+    findings = found(jax.jit(sgd, out_shardings=shardings), params, array((32, 256), "d"), target="cpu:8")
+    assert [finding.gain_bytes for finding in findings] == [2 * 256 * 256 * 4 // 8]
+    split = array((256, 256), "d").sharding
+    cache, k = array((256, 256), "d"), array((1, 256), dtype=jnp.float32)
+    findings = found(jax.jit(cached, out_shardings={"out": None, "cache": split}), cache, k, 3, target="cpu:8")
+    assert [finding.title.split("`")[1] for finding in findings] == ["cache"]
+    whole = NamedSharding(D, P())  # each device would need another buffer
+    step = jax.jit(sgd, out_shardings=dict.fromkeys(PARAMS, whole))
+    assert not found(step, params, array((32, 256), "d"), target="cpu:8")
+
+
+def test_state_in_a_shard_map() -> None:
+    def local(params: Any, trace: Any, x: jax.Array) -> Any:
+        gradients = jax.lax.pmean(jax.grad(loss)(params, x), "d")
+        mine = jax.tree.map(lambda t: jax.lax.dynamic_slice_in_dim(t, 0, 32), gradients)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), jax.tree.map(lambda t, g: t + g, trace, mine)
+
+    params, trace = ({name: array((256, 256), *spec) for name in PARAMS} for spec in ((), ("d",)))
+    step = manual(local, (P(), P("d"), P("d")), (P(), P("d")))
+    findings = found(step, params, trace, array((32, 256), "d"), target="cpu:8")
+    assert {f.title.split("`")[1]: f.gain_bytes for f in [*findings, *findings.folded]} == {
+        "params": 2 * 256 * 256 * 4, "trace": 2 * 256 * 256 * 4 // 8,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.dataflow import Value, is_passing, is_tuple, source
 from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place
 from inspector.hlo.loops import trip_count
@@ -96,7 +96,7 @@ class Use(NamedTuple):
 
 
 def uses(value: Value) -> Iterator[Use]:
-    """Yields the uses of a value, followed through calls, tuples and copies."""
+    """Yields the uses of a value, followed through calls, tuples, copies and sharding constraints."""
     waiting = [(value, -1)]  # and the number of the element of a tuple
     while waiting:
         now, element = waiting.pop()
@@ -120,9 +120,9 @@ def _use(value: Value, user: Instruction, number: int, element: int, waiting: li
     elif user.opcode == "get-tuple-element":
         if element < 0 or int(user.proto.tuple_index) == element:
             waiting.append((Value(user, value.calls), -1))
-    elif user.opcode == "tuple":
+    elif is_tuple(user):
         waiting.append((Value(user, value.calls), number))
-    elif user.opcode in ("copy", "optimization-barrier"):
+    elif is_passing(user):
         waiting.append((Value(user, value.calls), element))
     else:
         yield Use(Value(user, value.calls), number)

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from inspector.hlo.module import Instruction, Module
 
 _PASSING = frozenset({"copy", "optimization-barrier", "bitcast"})
-_SHARDING_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+_SHARDING_CALLS = frozenset({
+    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+})  # fmt: skip
+"""Custom calls that only state shardings, such as those of `out_shardings`. Their result is the operand."""
 ELEMENTWISE = frozenset({
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "select", "convert", "negate", "power", "clamp",
     "dynamic-update-slice", "scatter",
@@ -21,8 +25,17 @@ _UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the firs
 def is_passing(instruction: Instruction) -> bool:
     """Reports whether an instruction passes its operand's value on: a copy or a sharding constraint."""
     if instruction.opcode == "custom-call":
-        return instruction.custom_call_target in _SHARDING_CALLS
+        return instruction.custom_call_target in _SHARDING_CALLS and not instruction.shape.is_tuple
     return instruction.opcode in _PASSING
+
+
+def is_tuple(instruction: Instruction) -> bool:
+    """Reports whether an instruction's result is the tuple of its operands: also for all arrays that enter or leave a `shard_map`."""
+    return instruction.opcode == "tuple" or (
+        instruction.opcode == "custom-call"
+        and instruction.shape.is_tuple
+        and instruction.custom_call_target in _SHARDING_CALLS
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ def source(value: Value) -> Value:
             if (unchanged := _unchanged_in_loop(instruction, whole)) is not None:
                 value = unchanged
                 continue
-            if whole.instruction.opcode != "tuple":
+            if not is_tuple(whole.instruction):
                 return (
                     Value(instruction, calls)
                     if whole.instruction is instruction.operands[0]
@@ -100,7 +113,7 @@ def _unchanged_in_loop(element: Instruction, whole: Value) -> Value | None:
     ):
         return None
     initial = source(Value(loop.operands[0], whole.calls[:-1]))
-    return initial.operand(number) if initial.instruction.opcode == "tuple" else None
+    return initial.operand(number) if is_tuple(initial.instruction) else None
 
 
 def _element(whole: Value, element: Instruction) -> Value:
@@ -115,7 +128,7 @@ def _element(whole: Value, element: Instruction) -> Value:
 def results(module: Module) -> tuple[Value, ...]:
     """Returns the values of the program's results."""
     root = source(Value(module.entry.root))
-    if root.instruction.opcode != "tuple":
+    if not is_tuple(root.instruction):
         return (root,)
     return tuple(root.operands)
 
@@ -143,8 +156,8 @@ def updated_parameters(result: Value, limit: int = 200) -> Iterator[tuple[int, t
         elif instruction.opcode in _UPDATED_FIRST:
             waiting.append((value.operand(0), (*path, value)))
         elif instruction.opcode in ELEMENTWISE:
-            alike = (o for o in value.operands if o.instruction.shape.dimensions == instruction.shape.dimensions)
-            waiting.extend((each, (*path, value)) for each in alike)
+            alike = (o for o in instruction.operands if o.shape.dimensions == instruction.shape.dimensions)
+            waiting.extend((source(Value(each, value.calls)), (*path, value)) for each in alike)
         elif instruction.opcode == "get-tuple-element":
             carried = carried_from(value)
             if carried is not None:

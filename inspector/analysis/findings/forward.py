@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from inspector.analysis.findings.dataflow import is_passing
+from inspector.analysis.findings.dataflow import is_passing, is_tuple
 from inspector.hlo.module import Instruction, Module
 
 _MOST_VALUES = 2000
@@ -44,7 +44,7 @@ def reached(module: Module, parameter: int) -> Reached:
             )  # fmt: skip
         for user in value.users:
             positions = user.positions_of(value)
-            if user.opcode == "tuple":
+            if is_tuple(user):
                 waiting.extend((user, number) for number in positions)
             elif user.opcode == "get-tuple-element":
                 if int(user.proto.tuple_index) == element:
