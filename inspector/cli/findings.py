@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     "--time-limit",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(min=0),
-    help="Seconds after which no further proof is begun.",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds after which the proofs stop. The rest is not tried.",
 )
 @click.option("--all", "has_all", is_flag=True, help="Also list findings with a gain below 1 % or an unknown gain.")
 @click.option("--above", metavar="AMOUNT", help="Exit with status 1 if a finding gains more: '1 MiB', '1 ms' or '2 %'.")

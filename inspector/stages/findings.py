@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import html
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,9 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError, ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
 from inspector.hlo.source import line_text, own_frame
-from inspector.stages.proof import Estimate, Proof, prove
+from inspector.settings import check_time_limit
+from inspector.stages.proof import Estimate, Proof, not_tried, prove
+from inspector.stages.proof_time import ProofTime
 from inspector.support.columns import TableColumn, TableDescription
 from inspector.support.notebook import code_html, described, short, with_hint
 from inspector.support.tables import Tabular
@@ -39,23 +40,35 @@ class Proofs:
 
     def __init__(self) -> None:
         self._done: dict[_Key, Proof] = {}
+        self._ran: set[_Key] = set()
         self._lock = threading.Lock()
 
     def get(self, finding: Found) -> Proof | None:
         """Returns the proof of a finding; None if it was not tried."""
         return self._done.get(_key(finding))
 
-    def prove(self, finding: Found, about: _Program, engine: EngineLike | None, run: bool | None) -> Proof:
+    def prove(
+        self, finding: Found, about: _Program, engine: EngineLike | None, run: bool | None, time: ProofTime
+    ) -> Proof:
         """Returns the proof of a finding. Arguments as for `Finding.prove`."""
         with self._lock:
-            known = self.get(finding)
-            if known is None:
+            key, known = _key(finding), self.get(finding)
+            if known is None or known.is_stopped or (run and key not in self._ran):
                 chosen = _engine(about, engine)
                 program = about.compiled.program
                 runs = program.platform == "cpu" and not program.host_callbacks if run is None else run
-                known = prove(finding, about.compiled, chosen, about.estimated_s, run=runs)
-                self._done[_key(finding)] = known
+                known = prove(finding, about.compiled, chosen, about.estimated_s, run=runs, time=time)
+                self._done[key] = known
+                if runs:
+                    self._ran.add(key)
             return known
+
+    def leave(self, finding: Found, time: ProofTime) -> None:
+        """Notes that a finding was not tried because the time limit was over, unless it was tried before."""
+        with self._lock:
+            known = self.get(finding)
+            if known is None or known.verdict == "not tried":
+                self._done[_key(finding)] = not_tried(time)
 
 
 _Key = tuple[str, str, tuple[str, ...]]
@@ -92,15 +105,34 @@ class Finding(Found):
         return self._about.proofs.get(self)
 
     @needs_jax("Proving a finding")
-    def prove(self, engine: EngineLike | None = None, run: bool | None = None) -> Proof:
-        """Compiles the program with the remedy and compares memory, time and results. A second call returns the same proof.
+    def prove(
+        self, engine: EngineLike | None = None, run: bool | None = None, time_limit_s: float | None = None
+    ) -> Proof:
+        """Compiles the program with the remedy and compares memory, time and results.
+
+        A second call returns the same proof, unless the first was stopped by its time limit, or did not run the programs and the
+        second must.
 
         Args:
           engine: the engine, as for `Lowered.compile`; None for the default.
           run: whether to run both programs, on generated inputs, to compare times and results; None to run them on CPUs only, if
             they do not call back to the host. Times are estimated otherwise.
+          time_limit_s: seconds after which the compile or the executions are stopped; None for no limit of the compile, and one
+            minute for the executions. Programs whose executions take too long for a measurement have an estimated time.
+
+        Raises:
+          ParameterError: the limit is not a positive number.
         """
-        return self._about.proofs.prove(self, self._about, engine, run)
+        check_time_limit(time_limit_s)
+        return self._about.proofs.prove(self, self._about, engine, run, ProofTime(time_limit_s))
+
+    def _prove_in(self, time: ProofTime, engine: EngineLike | None, run: bool | None = None) -> Proof:
+        """Proves in a time that several findings share."""
+        return self._about.proofs.prove(self, self._about, engine, run, time)
+
+    def _leave(self, time: ProofTime) -> None:
+        """Notes that the time was over."""
+        self._about.proofs.leave(self, time)
 
 
 def _provable(found: Found, about: _Program) -> Finding:
@@ -173,14 +205,20 @@ class Findings(Tabular):
         """Proves the findings, largest gain first, until the time limit. Returns this value; `table()` has the verdicts.
 
         Args:
-          time_limit_s: seconds after which no further proof is begun.
+          time_limit_s: seconds after which the running proof is stopped. It and the rest are "not tried", with the reason.
           engine: the engine, as for `Lowered.compile`; None for the default.
+
+        Raises:
+          ParameterError: the limit is not a positive number.
         """
-        end = time.monotonic() + time_limit_s
-        for finding in self.items:
-            if time.monotonic() > end:
-                break
-            finding.prove(engine)
+        check_time_limit(time_limit_s)
+        time = ProofTime(time_limit_s)
+        for number, finding in enumerate(self.items, 1):
+            time.waiting = len(self.items) - number
+            if time.is_over:
+                finding._leave(time)  # noqa: SLF001
+            else:
+                finding._prove_in(time, engine)  # noqa: SLF001
         return self
 
     @property
@@ -316,7 +354,7 @@ def begin_proofs(
 
     Args:
       findings: the findings of one program.
-      time_limit_s: seconds after which no further proof is begun.
+      time_limit_s: seconds after which the running proof is stopped, and no further one is begun.
       proved: called after each proof, on that thread.
       engine: compiles the changed programs, which are not run; None for the default engine, which runs programs for CPUs.
     """
@@ -324,14 +362,16 @@ def begin_proofs(
     job: Job[None] = Job(stoppable.stop)
 
     def work() -> None:
-        end = time.monotonic() + time_limit_s
+        time = ProofTime(time_limit_s)
         try:
             for number, finding in enumerate(findings, 1):
-                if time.monotonic() > end:
-                    break
+                time.waiting = len(findings) - number
+                if time.is_over:
+                    finding._leave(time)  # noqa: SLF001
+                    continue
                 job.advance(f"proving {number} of {len(findings)}" if len(findings) > 1 else "proving")
                 stoppable.engine = engine or _engine(finding._about, None)  # noqa: SLF001
-                finding.prove(stoppable, None if engine is None else False)
+                finding._prove_in(time, stoppable, None if engine is None else False)  # noqa: SLF001
                 proved(finding)
             job.resolve(None)
         except Exception as error:  # the job reports any error

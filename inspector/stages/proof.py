@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,24 +23,28 @@ from inspector.compilation.request import CompileRequest
 from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
-from inspector.execution.inputs import made_inputs
+from inspector.execution.inputs import Input, made_inputs
 from inspector.execution.run import start
 from inspector.execution.tolerances import TOLERANCES
 from inspector.stages.edited_program import EditedProgram, edited_program
+from inspector.stages.proof_time import ProofTime, TimeOverError
 from inspector.support.units import format_bytes, format_seconds
 
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
 
-Verdict = Literal["proven", "no gain", "worse", "cannot be tried"]
+Verdict = Literal["proven", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
+_TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _ROUNDS = 5
 _FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
 _RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
+_LONG_S = 1.0  # an execution that takes longer is measured without another one before
+_MOST_RUNS_S = 60.0  # for all executions of a proof without a time limit
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -48,14 +52,16 @@ class Proof:
     """The comparison of a program with its form after the remedy.
 
     Attributes:
-      verdict: "proven" if the remedy saves memory or time, "no gain", "worse", or "cannot be tried".
-      reason: why it cannot be tried; "" otherwise.
+      verdict: "proven" if the remedy saves memory or time, "no gain", "worse", "cannot be tried", or "not tried" if the time limit was
+        over first.
+      reason: why it cannot be or was not tried; "" otherwise.
       gain_bytes: peak memory of one device that it saves, in bytes, between both compiles; for lifted constants, bytes of
         the executable.
       gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated.
       is_measured: True if `gain_s` is measured.
       values: how the results agree, in words; Unavailable if they were not compared.
       compiled: the changed program; None if it could not be compiled.
+      is_stopped: True if the time limit stopped it, so that it can be tried again.
     """
 
     verdict: Verdict
@@ -65,10 +71,11 @@ class Proof:
     is_measured: bool = False
     values: str | Unavailable = _NOT_RUN
     compiled: CompiledProgram | None = dataclasses.field(default=None, compare=False)
+    is_stopped: bool = False
 
     def __str__(self) -> str:
-        if self.verdict == "cannot be tried":
-            return f"cannot be tried: {self.reason}"
+        if self.reason:
+            return f"{self.verdict}: {self.reason}"
         parts = []
         if self.gain_bytes:
             parts.append(f"{format_bytes(abs(self.gain_bytes))} {'less' if self.gain_bytes > 0 else 'more'} memory")
@@ -77,6 +84,8 @@ class Proof:
             parts.append(f"{format_seconds(abs(self.gain_s))} {'faster' if self.gain_s > 0 else 'slower'} ({how})")
         if not isinstance(self.values, Unavailable):
             parts.append(self.values)
+        elif self.values != _NOT_RUN:
+            parts.append(f"results not compared, because {self.values.reason}")
         return ": ".join(filter(None, (self.verdict, ", ".join(parts))))
 
     def __repr__(self) -> str:
@@ -88,7 +97,20 @@ def cannot_be_tried(reason: str) -> Proof:
     return Proof("cannot be tried", reason)
 
 
-def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated_s: Estimate, *, run: bool) -> Proof:
+def not_tried(time: ProofTime) -> Proof:
+    """Returns the proof of a finding that was not begun within the time limit."""
+    return Proof("not tried", f"{time.words} was over", is_stopped=True)
+
+
+def prove(
+    finding: Finding,
+    compiled: CompiledProgram,
+    engine: Engine,
+    estimated_s: Estimate,
+    *,
+    run: bool,
+    time: ProofTime | None = None,
+) -> Proof:
     """Compiles a program with the remedy of a finding and compares.
 
     Args:
@@ -97,35 +119,61 @@ def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated
       engine: compiles and runs the changed program.
       estimated_s: returns the estimated seconds of one execution of a program.
       run: whether to run both programs, to compare their times and their results.
+      time: the time limit; None for none.
     """
+    time = time or ProofTime(None)
     if isinstance(finding.edits, Unavailable):
         return cannot_be_tried(finding.edits.reason)
     if not run and any(isinstance(edit, DropCallbacks) for edit in finding.edits):
         return cannot_be_tried(_NEEDS_RUN)
+    if time.is_over:
+        return not_tried(time)
     try:
         changed = edited_program(compiled.program, finding.edits)
         if isinstance(changed, Unavailable):
             return cannot_be_tried(changed.reason)
         products = frozenset() if isinstance(compiled.buffers, Unavailable) else frozenset({"buffers"})
         request = CompileRequest(changed.program, compiled.options.merge(changed.flags), compiled.target, products)
-        other = engine.submit(request).result()
+        other = time.result(engine.submit(request))
     except CancelledError:
         raise
+    except TimeOverError:
+        return Proof("not tried", f"the compile did not end within {time.words}", is_stopped=True)
     except InspectorError as error:
         return cannot_be_tried(str(error).partition("\n")[0])
-    return _compared(finding, finding.edits, changed, compiled, other, engine, estimated_s, run=run)
+    is_stopped = False
+    runs: _Runs | Unavailable
+    try:
+        saves_time = bool(finding.share)
+        runs = _runs(changed, compiled, other, engine, time, saves_time=saves_time) if run else _NOT_RUN
+    except TimeOverError as error:
+        is_stopped, runs = True, Unavailable(f"{error} before both programs had run once")
+    proof = _compared(finding, finding.edits, compiled, other, estimated_s, runs)
+    if not is_stopped:
+        return proof
+    verdict: Verdict = "not tried" if proof.verdict == "cannot be tried" else proof.verdict
+    return dataclasses.replace(proof, verdict=verdict, is_stopped=True)
+
+
+class _Runs(NamedTuple):
+    """The outputs of both programs, and the durations of their executions."""
+
+    outputs: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+    durations: tuple[Sequence[float], Sequence[float]]
+
+    @property
+    def longest_s(self) -> float:
+        """The longest duration."""
+        return max(map(max, self.durations))
 
 
 def _compared(
     finding: Finding,
     edits: Sequence[Edit],
-    changed: EditedProgram,
     compiled: CompiledProgram,
     other: CompiledProgram,
-    engine: Engine,
     estimated_s: Estimate,
-    *,
-    run: bool,
+    runs: _Runs | Unavailable,
 ) -> Proof:
     lifts = any(isinstance(edit, LiftConstants) for edit in edits)
     size = _executable_bytes if lifts else _peak
@@ -133,18 +181,16 @@ def _compared(
     before, after = estimated_s(compiled), estimated_s(other)
     gain_s = after if isinstance(after, Unavailable) else _minus(before, after)
     whole_s = 0.0 if isinstance(before, Unavailable) else float(before)
-    values: str | Unavailable = _NOT_RUN
+    values: str | Unavailable
     agree = is_measured = False
-    if run:
-        measured = _run(edits, changed, compiled, other, engine)
-        if isinstance(measured, Unavailable):
-            values = measured
-        else:
-            values, agree, durations = measured
-            relative = speed(*durations)
-            if not isinstance(relative, Unavailable):
-                before_s, after_s = (float(np.median(each)) for each in durations)
-                gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
+    if isinstance(runs, Unavailable):
+        values = runs
+    else:
+        values, agree = _agreement(edits, *runs.outputs)
+        relative = speed(*runs.durations)
+        if not isinstance(relative, Unavailable):
+            before_s, after_s = (float(np.median(each)) for each in runs.durations)
+            gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
     saved = _saved(gain_s, whole_s), gain_bytes / max(1, size(compiled))
     verdict: Verdict = "no gain"
     if not isinstance(values, Unavailable) and not agree:
@@ -152,10 +198,21 @@ def _compared(
     elif max(saved) >= LEAST_SHARE:
         verdict = "proven"
     elif isinstance(gain_s, Unavailable) and finding.share:
-        return Proof("cannot be tried", _NEEDS_TIME.format(gain_s.reason), gain_bytes, gain_s, compiled=other)
+        needs, reason = _needed(runs, gain_s)
+        return Proof(needs, reason, gain_bytes, gain_s, compiled=other, is_stopped=needs == "not tried")
     elif min(saved) <= -LEAST_SHARE:
         verdict = "worse"
     return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other)
+
+
+def _needed(runs: _Runs | Unavailable, unknown: Unavailable) -> tuple[Verdict, str]:
+    """Returns the verdict of a proof without a time, and what it needs."""
+    if isinstance(runs, Unavailable):
+        reason = unknown.reason if runs == _NOT_RUN else runs.reason
+        return "cannot be tried", _NEEDS_TIME.format(reason)
+    longest_s = runs.longest_s
+    seconds = 2 * (_FEWEST + 1) * longest_s + _MOST_RUNS_S
+    return "not tried", _TOO_SLOW.format(format_seconds(longest_s), _FEWEST, seconds)
 
 
 def _minus(before: float | Unavailable, after: float) -> float | Unavailable:
@@ -176,35 +233,58 @@ def _executable_bytes(compiled: CompiledProgram) -> int:
     return len(compiled.hlo_proto if isinstance(executable, Unavailable) else executable)
 
 
-def _run(
-    edits: Sequence[Edit], changed: EditedProgram, compiled: CompiledProgram, other: CompiledProgram, engine: Engine
-) -> tuple[str, bool, tuple[list[float], list[float]]] | Unavailable:
-    """Runs both programs in turns on the same inputs. Returns how their results agree, whether they do, and all durations."""
+def _runs(
+    changed: EditedProgram,
+    compiled: CompiledProgram,
+    other: CompiledProgram,
+    engine: Engine,
+    time: ProofTime,
+    *,
+    saves_time: bool,
+) -> _Runs | Unavailable:
+    """Runs both programs in turns on the same inputs, as often as the time allows. Slow ones run once if only memory is saved.
+
+    Raises:
+      TimeOverError: the time was over before both had run once.
+    """
+    durations: tuple[list[float], list[float]] = ([], [])
+    outputs: list[Sequence[np.ndarray]] = [(), ()]
     try:
         inputs = made_inputs(compiled.program)
-        more = changed.inputs(inputs)
-        durations: tuple[list[float], list[float]] = ([], [])
-        outputs: list[Sequence[np.ndarray]] = [(), ()]
-        wanted = _FEWEST
-        while len(durations[1]) < wanted:
-            for side, (program, given) in enumerate(((compiled, inputs), (other, more))):
-                reply = start(
-                    program, given, engine, repeat=_executions(wanted), warmup=int(not durations[side])
-                ).result()
-                durations[side].extend(reply.durations_s)
+        sides: tuple[tuple[CompiledProgram, Sequence[Input]], ...] = (
+            (compiled, inputs), (other, changed.inputs(inputs)),
+        )  # fmt: skip
+
+        def execute(limit: ProofTime, times: int) -> list[tuple[float, ...]]:
+            spent: list[tuple[float, ...]] = []
+            for side, (program, given) in enumerate(sides):
+                reply = limit.result(start(program, given, engine, repeat=times, warmup=0))
+                spent.append(reply.durations_s)
                 outputs[side] = reply.outputs
-            wanted = max(_FEWEST, min(_MOST, int(_RUNS_S / max(map(max, durations)))))
+            return spent
+
+        limit = time.of_runs(_MOST_RUNS_S)
+        first = execute(limit if time.waiting else time, 1)
+        slowest_s = max(map(max, first))
+        if slowest_s > _LONG_S:  # for others, the first execution is slower than the next ones
+            _add(durations, first)
+        wanted = max(_FEWEST, min(_MOST, int(_RUNS_S / slowest_s))) if saves_time or slowest_s <= _LONG_S else 0
+        each_time = 1 if slowest_s > _LONG_S else -(-wanted // _ROUNDS)
+        while len(durations[1]) < wanted and 2 * each_time * slowest_s < limit.left_s:
+            _add(durations, execute(limit, each_time))
     except CancelledError:
         raise
+    except TimeOverError:
+        if not outputs[1]:
+            raise
     except InspectorError as error:
         return Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
-    words, agree = _agreement(edits, *outputs)
-    return words, agree, durations
+    return _Runs((outputs[0], outputs[1]), durations if durations[1] else ([slowest_s], [slowest_s]))
 
 
-def _executions(wanted: int) -> int:
-    """Returns the executions of a program in one round."""
-    return -(-wanted // _ROUNDS)
+def _add(durations: tuple[list[float], list[float]], spent: Sequence[Sequence[float]]) -> None:
+    for known, more in zip(durations, spent, strict=True):
+        known.extend(more)
 
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:

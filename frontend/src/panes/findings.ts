@@ -38,7 +38,7 @@ class FindingsPane extends LinkedPane {
   });
   private readonly limitField = h(
     "label",
-    { class: "insp-field", title: "No further proof is begun after this time" },
+    { class: "insp-field", title: "The proofs stop after this time" },
     "Time limit",
     this.limit,
     "s",
@@ -269,8 +269,11 @@ class FindingsPane extends LinkedPane {
       );
       button.disabled = synced.isAlone || this.isProving;
       return [
-        synced.isRecorded ? h("span", { class: "insp-dim" }, "Not tried") : button,
+        synced.isRecorded && row.proof === ""
+          ? h("span", { class: "insp-dim" }, "Not tried")
+          : !synced.isRecorded && button,
         Boolean(failed) && h("span", { class: "insp-bad" }, (failed as messages.Error).message),
+        !failed && row.proof !== "" && h("span", { class: "insp-dim" }, sentence(row.proof)),
       ];
     }
     const [verdict, ...details] = row.proof.split(": ");

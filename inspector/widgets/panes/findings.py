@@ -38,8 +38,8 @@ class FindingRow(TypedDict):
       instructions: names of the instructions in the optimized HLO that show it.
       source: the user's line.
       no_proof: the reason why it cannot be proven; "" if it can be tried.
-      verdict: the verdict of its proof; "" before.
-      proof: the verdict with the numbers.
+      verdict: the verdict of its proof; "" before, and after a time limit that was over first.
+      proof: the verdict with the numbers, or with the reason.
       changed: the number of the variant that has the changed program; None if there is none.
       can_add: whether the changed program can be added as a variant.
     """
@@ -110,7 +110,7 @@ class ProveRequest(TypedDict):
 
     Attributes:
       row: the finding, by its position in `FindingsMessage.rows`; None for all that are not folded.
-      time_limit_s: seconds after which no further proof is begun.
+      time_limit_s: seconds after which the running proof is stopped, and no further one is begun.
     """
 
     type: Literal["prove"]
@@ -245,7 +245,7 @@ class FindingsPane(CountedPane):
         found, rows = self._found.get(variant.number), self._rows(variant)
         if found is None or ((known := self._jobs.get(variant.number)) and not known.job.done()):
             return
-        wanted = [each for each in found if each.proof is None] if row is None else [rows[row]]
+        wanted = [each for each in found if not _verdict(each.proof)] if row is None else [rows[row]]
 
         def proved(finding: Finding) -> None:
             self.context.later(lambda: self._proved(variant, finding, is_added=row is not None))
@@ -321,11 +321,16 @@ class FindingsPane(CountedPane):
             instructions=[*finding.instructions],
             source=source_line(finding.frames),
             no_proof=finding.edits.reason if isinstance(finding.edits, Unavailable) else "",
-            verdict="" if proof is None else proof.verdict,
+            verdict=_verdict(proof),
             proof="" if proof is None else str(proof),
             changed=changed,
             can_add=changed is None and _is_changed(proof) and variant.lowered is not None,
         )
+
+
+def _verdict(proof: Proof | None) -> Literal["", "proven", "no gain", "worse", "cannot be tried"]:
+    """Returns the verdict of a proof; "" for a finding that can be tried or tried again."""
+    return "" if proof is None or proof.verdict == "not tried" else proof.verdict
 
 
 def _is_changed(proof: Proof | None) -> bool:
