@@ -110,6 +110,43 @@ def test_a_function_that_is_called_twice_is_named_in_full() -> None:
     assert narrowed.places == 1  # the product of narrow operands has the same name
 
 
+def chained(x: Any, w: Any, v: Any) -> Any:
+    return (x @ w) @ v  # both have the same name and line
+
+
+def on_two_lines(x: Any, w: Any, v: Any) -> Any:
+    y = jax.nn.relu(x @ w)
+    return y.astype(jnp.bfloat16) @ v
+
+
+def test_the_gain_leaves_out_the_other_products_of_the_line() -> None:
+    (alone,), (one_of_two,) = (
+        found(KIND, fun, *args, roofs=H100) for fun, args in ((mixed, (X, WIDE)), (chained, (X, WIDE, WIDE)))
+    )
+    assert one_of_two.gain_s == pytest.approx(alone.gain_s, rel=0.1)
+
+
+def test_the_proof_of_a_line_leaves_the_products_of_other_lines() -> None:
+    compiled = inspector.lower(on_two_lines, X, WIDE, WIDE).compile(target="cpu")
+    findings = compiled.findings(H100, kinds=[KIND])
+    assert len({finding.frames[0].line for finding in findings}) == 2
+    for finding in findings:
+        (edit,) = finding.edits
+        arguments = {"op_names": edit.op_names, "element_type": "bf16", "stacks": edit.stacks}
+        assert edited(compiled.program.module, [("NarrowProducts", arguments)]).places == 1
+
+
+def gated(x: Any, w: Any, v: Any) -> Any:
+    return jax.nn.silu(x @ w) * (x @ v)  # XLA combines them, and then rounds the weights in kernels of their own
+
+
+@needs_gpu
+@pytest.mark.parametrize("fun", [gated, chained, on_two_lines])
+def test_the_gain_of_several_products_is_that_of_the_proof(fun: Any) -> None:
+    for finding in found(KIND, fun, X, WIDE, WIDE, target="gpu:h100"):
+        assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.05)
+
+
 @needs_gpu
 @pytest.mark.parametrize(("fun", "args"), [(both, (X, X)), (mixed, (X, WIDE))])
 def test_the_proof_equals_the_compile_by_hand(fun: Any, args: Any) -> None:

@@ -43,7 +43,9 @@ class Edited:
     lifted: tuple[np.ndarray, ...] = ()
 
 
-EditValue = int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...]
+Stacks = tuple[tuple[tuple[str, int], ...], ...]
+"""Call stacks: for each frame its file and line, innermost first."""
+EditValue = int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | Stacks
 """The value of an argument of an edit."""
 
 
@@ -141,11 +143,11 @@ def _hoist_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     return hoist_collectives(module, _main(module), op_names)
 
 
-def _narrow_products(module: ir.Module, op_names: Collection[str], element_type: str) -> int:
+def _narrow_products(module: ir.Module, op_names: Collection[str], element_type: str, stacks: Stacks = ()) -> int:
     """Removes conversions to wider types from the operands of products, and rounds their other operands."""
     narrow = _element_type(element_type)
     places = 0
-    for operation in _named(module, _PRODUCTS, op_names):
+    for operation in _named(module, _PRODUCTS, op_names, stacks):
         if not any(_was_narrow(operand, narrow) for operand in operation.operands):
             continue
         for number, operand in enumerate(operation.operands):
@@ -187,20 +189,20 @@ def _was_narrow(value: Any, narrow: Any) -> bool:
     return not stablehlo.is_main(inside)
 
 
-def _use_default_precision(module: ir.Module, op_names: Collection[str]) -> int:
+def _use_default_precision(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
     """Sets the precision of products to the default."""
     default = ir.Attribute.parse("[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]")
     places = 0
-    for operation in _named(module, _PRODUCTS, op_names):
+    for operation in _named(module, _PRODUCTS, op_names, stacks):
         _forget_algorithm(operation)
         operation.attributes["precision_config"] = default
         places += 1
     return places
 
 
-def _contract_sums(module: ir.Module, op_names: Collection[str]) -> int:
+def _contract_sums(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
     """Replaces sums of elementwise products by matrix products."""
-    return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names))
+    return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names, stacks))
 
 
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool) -> int:
@@ -208,10 +210,10 @@ def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool) -> in
     return sorts_to_top_k(_named(module, frozenset({"stablehlo.sort"}), [op_name]), k, is_last=is_last)
 
 
-def _drop_callbacks(module: ir.Module, op_names: Collection[str]) -> int:
+def _drop_callbacks(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
     """Removes custom calls whose results are not used, apart from tokens, which pass through."""
     places = 0
-    for operation in _named(module, frozenset({"stablehlo.custom_call"}), op_names):
+    for operation in _named(module, frozenset({"stablehlo.custom_call"}), op_names, stacks):
         tokens = [each for each in operation.operands if "token" in str(each.type)]
         results = [each for each in operation.results if any(True for _ in each.uses)]
         if any("token" not in str(each.type) for each in results) or (results and not tokens):
@@ -364,10 +366,13 @@ def _set(function: Any, name: str, attributes: Sequence[Mapping[str, Any]]) -> N
     function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(dict(each)) for each in attributes])
 
 
-def _named(module: ir.Module, operations: Collection[str], op_names: Collection[str]) -> Iterator[Any]:
+def _named(
+    module: ir.Module, operations: Collection[str], op_names: Collection[str], stacks: Stacks = ()
+) -> Iterator[Any]:
     """Returns the operations of certain kinds that have one of JAX's full names: those of the calls, and their own.
 
-    An operation of a function that is called several times is returned if one of its full names is given.
+    An operation of a function that is called several times is returned if one of its full names is given. Many operations of a
+    function have the same name: with call stacks, only those with one of them are returned.
     """
     calls: dict[
         str, list[tuple[str, str]]
@@ -396,7 +401,13 @@ def _named(module: ir.Module, operations: Collection[str], op_names: Collection[
             for caller, outer in calls.get(function, ())
         )
 
-    return iter([operation for function, operation in found if is_called(function, stablehlo.op_name(operation))])
+    named = (operation for function, operation in found if is_called(function, stablehlo.op_name(operation)))
+    return iter([operation for operation in named if not stacks or _is_at(stablehlo.places(operation), stacks)])
+
+
+def _is_at(places: Sequence[tuple[str, int]], stacks: Stacks) -> bool:
+    """Reports whether the frames of an operation are those of a call stack, as far as both are recorded."""
+    return not places or any(all(a == b for a, b in zip(places, each, strict=False)) for each in stacks)
 
 
 def _name(operation: Any) -> str:

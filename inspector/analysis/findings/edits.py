@@ -6,8 +6,19 @@ Detectors propose them, `stages/edited_program.py` applies them.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Sequence
 
 from inspector.compilation.tuning import WhatIf
+from inspector.hlo.source import Frame
+
+Stack = tuple[tuple[str, int], ...]
+"""A call stack: the file and the line of each frame, innermost first."""
+
+
+def stacks_of(frames: Iterable[Sequence[Frame]]) -> tuple[Stack, ...]:
+    """Returns different call stacks; () if one of them is unknown, so that all operations with the names are meant."""
+    stacks = dict.fromkeys(tuple((frame.file, frame.line) for frame in each) for each in frames)
+    return () if () in stacks else tuple(stacks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,10 +93,12 @@ class NarrowProducts:
     Attributes:
       op_names: JAX's names of the products.
       element_type: the narrower type, in HLO's notation, to which operands that are not converted are rounded.
+      stacks: the call stacks of the products; () for all with the names.
     """
 
     op_names: tuple[str, ...]
     element_type: str
+    stacks: tuple[Stack, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,9 +107,11 @@ class DefaultPrecision:
 
     Attributes:
       op_names: JAX's names of the products.
+      stacks: the call stacks of the products; () for all with the names.
     """
 
     op_names: tuple[str, ...]
+    stacks: tuple[Stack, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,9 +120,11 @@ class ContractSums:
 
     Attributes:
       op_names: JAX's names of the sums.
+      stacks: the call stacks of the sums; () for all with the names.
     """
 
     op_names: tuple[str, ...]
+    stacks: tuple[Stack, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,9 +148,11 @@ class DropCallbacks:
 
     Attributes:
       op_names: JAX's names of the callbacks.
+      stacks: the call stacks of the callbacks; () for all with the names.
     """
 
     op_names: tuple[str, ...]
+    stacks: tuple[Stack, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, by_type
 from inspector.analysis.findings.dataflow import Value
@@ -40,6 +40,28 @@ def optimized_products(subject: Subject, products: Iterable[tuple[Value, str]]) 
         kernel = subject.kernels.kernel(instruction)
         if kernel is not None:
             yield instruction, kernel
+
+
+def part_of_named(subject: Subject, products: Sequence[tuple[Value, str]]) -> float:
+    """Returns the FLOPs of products over those of all products with their names and lines, from 0 to 1.
+
+    The products of a line often have the same name, so that the optimized ones cannot be told apart.
+
+    Args:
+      subject: the program.
+      products: products of the HLO before optimization, and their full names.
+    """
+    keys = {(name, own_frame(value.instruction.frames)) for value, name in products}
+    alike = () if subject.calls is None else subject.calls.values(PRODUCTS)
+    same = (each for each, name in alike if (name, own_frame(each.instruction.frames)) in keys)
+    whole = sum(number_of_terms(each.instruction) for each in same)
+    return min(1.0, sum(number_of_terms(each.instruction) for each, _ in products) / whole) if whole else 1.0
+
+
+def number_of_terms(product: Instruction) -> int:
+    """Returns the number of terms that a product adds up; the elements of its result for a convolution or a library call."""
+    elements, terms = _size(product)
+    return elements * max(1, terms)
 
 
 def saved_by_type(

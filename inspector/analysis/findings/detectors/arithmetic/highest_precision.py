@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from inspector.analysis.cost.dot_algorithms import algorithm_of
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.edits import DefaultPrecision
+from inspector.analysis.findings.edits import DefaultPrecision, stacks_of
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.products import PRODUCTS, optimized_products, saved_by_type, shapes_text
+from inspector.analysis.findings.products import PRODUCTS, optimized_products, part_of_named, saved_by_type, shapes_text
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -42,6 +42,7 @@ def highest_precision(subject: Subject) -> Iterator[Finding]:
         found = [*optimized_products(subject, products)]
         kind = products[0][0].instruction.operands[0].shape.element_type
         kernels, saved = saved_by_type(subject, found, kind)
+        saved *= part_of_named(subject, products)
         if saved > 0:
             yield _finding(subject, products, found[0][0], kernels, saved)
 
@@ -60,7 +61,12 @@ def _finding(
     return subject.finding(
         KIND, title, 'precision="default"  # or jax.default_matmul_precision("default")', instructions=kernels,
         frames=first.frames, saved_part=saved, caution=_CAUTION,
-        edits=(DefaultPrecision(tuple(dict.fromkeys(name for _, name in products))),),
+        edits=(
+            DefaultPrecision(
+                tuple(dict.fromkeys(name for _, name in products)),
+                stacks_of(value.instruction.frames for value, _ in products),
+            ),
+        ),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
 from inspector.analysis.findings.before import Before, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
-from inspector.analysis.findings.edits import ContractSums
+from inspector.analysis.findings.edits import ContractSums, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import ESTIMATED, Subject
 from inspector.errors import Unavailable
@@ -115,7 +115,12 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         KIND, title, f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide}){mean}{mapped}', instructions=kernels,
         frames=first.value.instruction.frames, saved_part=saved, caution=caution,
         gain_source=f"{ESTIMATED}, and the peaks for the product",
-        edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums))),),
+        edits=(
+            ContractSums(
+                tuple(dict.fromkeys(each.name for each in sums)),
+                stacks_of(each.value.instruction.frames for each in sums),
+            ),
+        ),
     )  # fmt: skip
 
 

@@ -5,15 +5,24 @@ A product of two bfloat16 arrays with a float32 result has the same terms and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.before import moved_from
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.edits import NarrowProducts
+from inspector.analysis.findings.edits import NarrowProducts, stacks_of
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.products import PRODUCTS, optimized_products, saved_by_type, shapes_text
+from inspector.analysis.findings.products import (
+    PRODUCTS,
+    number_of_terms,
+    optimized_products,
+    part_of_named,
+    saved_by_type,
+    shapes_text,
+)
 from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
 from inspector.hlo.shape import element_bits
 from inspector.hlo.source import Frame, own_frame
 from inspector.support.units import counted
@@ -41,13 +50,15 @@ def upcast_product(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for each line with such products that would be faster in the narrower type."""
     if subject.calls is None:
         return
-    groups: dict[tuple[Frame | None, str, str, bool], list[_Product]] = {}
+    groups: dict[tuple[Frame | None, str, str], list[_Product]] = {}
     for value, name in subject.calls.values(PRODUCTS):
         product = _converted(subject, value, name)
         if product is not None:
-            key = own_frame(value.instruction.frames), product.narrow, product.wide, len(product.converted) == 2
+            key = own_frame(value.instruction.frames), product.narrow, product.wide
             groups.setdefault(key, []).append(product)
-    for (_, narrow, wide, both), products in groups.items():
+    for (_, narrow, wide), products in groups.items():
+        both = all(len(product.converted) == 2 for product in products)
+        part = part_of_named(subject, [(p.value, p.name) for p in products])
         wide_products = [
             (instruction, kernel)
             for instruction, kernel in optimized_products(subject, [(p.value, p.name) for p in products])
@@ -55,8 +66,37 @@ def upcast_product(subject: Subject) -> Iterator[Finding]:
             and not instruction.custom_call_target.startswith(_CUDNN)
         ]
         kernels, saved = saved_by_type(subject, wide_products, narrow)
+        saved = part * saved - _rounding_part(subject, products, wide_products, narrow, kernels)
         if kernels and saved > 0:
             yield _finding(subject, products, narrow, wide, both, kernels, saved)
+
+
+def _rounding_part(
+    subject: Subject,
+    products: Sequence[_Product],
+    wide_products: Sequence[tuple[Instruction, str]],
+    narrow: str,
+    kernels: Sequence[str],
+) -> float:
+    """Returns the time of the kernels that round the other operands first, relative to that of the products.
+
+    XLA rounds them in the kernel of the product, unless it combines several products or calls a library.
+    """
+    numbers = {number for each in products for number in (0, 1) if number not in each.converted}
+    peak, whole = subject.roofline.peak, subject.seconds(kernels)
+    if isinstance(peak, Unavailable) or isinstance(whole, Unavailable) or not whole:
+        return 0.0
+    largest = max(number_of_terms(each.value.instruction) for each in products)
+    accessed = 0.0
+    for instruction, kernel in wide_products:
+        if instruction.opcode == "custom-call" or number_of_terms(instruction) > largest:
+            runs = subject.points[kernel].executions
+            sizes = [instruction.operands[number].shape for number in numbers]
+            bytes_ = sum(
+                each.byte_size * (1 + element_bits(narrow) / element_bits(each.element_type)) for each in sizes
+            )
+            accessed += bytes_ * (1.0 if isinstance(runs, Unavailable) else float(runs))
+    return accessed / peak.memory_bytes_per_s / whole
 
 
 def _finding(
@@ -65,18 +105,25 @@ def _finding(
     first = products[0].value.instruction
     narrow_name, wide_name = _NAMES[narrow], _NAMES[wide]
     names = " and ".join(f"`{each}`" for each in products[0].arguments if each)
-    what = "Both operands" if both else "One operand"
+    are_both = len(products[0].converted) == 2
+    what = "Both operands" if are_both else "One operand"
     more = f" ({names})" if names else ""
     times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
     title = (
-        f"{what}{more} of the product {shapes_text(first)}{times} {'are' if both else 'is'} converted from {narrow_name} to {wide_name}"
+        f"{what}{more} of the product {shapes_text(first)}{times} {'are' if are_both else 'is'} converted from {narrow_name} to {wide_name}"
         f" first, so the product runs at the rate of {wide_name}."
     )
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"
-    caution = "" if both else f"The other operand is rounded to {narrow_name}. Keep it if its last digits matter."
+    caution = "" if both else f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter."
     return subject.finding(
         KIND, title, remedy, instructions=kernels, frames=first.frames, saved_part=saved, caution=caution,
-        edits=(NarrowProducts(tuple(dict.fromkeys(p.name for p in products)), narrow),),
+        edits=(
+            NarrowProducts(
+                tuple(dict.fromkeys(p.name for p in products)),
+                narrow,
+                stacks_of(p.value.instruction.frames for p in products),
+            ),
+        ),
     )  # fmt: skip
 
 

@@ -6,11 +6,11 @@ A callback below a condition in the loop is left out: it is called as often as t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.analysis.findings.before import loops_around
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.edits import DropCallbacks
+from inspector.analysis.findings.edits import DropCallbacks, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
@@ -32,7 +32,7 @@ def callback_in_loop(subject: Subject) -> Iterator[Finding]:
     if subject.calls is None:
         return
     known: dict[tuple[str, Frame | None], tuple[Value, int | Unavailable]] = {}
-    names: dict[tuple[str, Frame | None], list[str]] = {}  # several where a checkpoint repeats it
+    all_of: dict[tuple[str, Frame | None], list[tuple[Value, str]]] = {}  # several where a checkpoint repeats it
     for value, name in subject.calls.values(("custom-call", "send", "recv")):
         primitive = name.rpartition("/")[2]
         loops, trips = loops_around(value)
@@ -40,13 +40,17 @@ def callback_in_loop(subject: Subject) -> Iterator[Finding]:
             continue
         key = primitive, own_frame(value.instruction.frames)
         known.setdefault(key, (value, trips))
-        names.setdefault(key, []).append(name)
+        all_of.setdefault(key, []).append((value, name))
     for key, (value, trips) in known.items():
-        yield _finding(subject, value, tuple(dict.fromkeys(names[key])), trips)
+        yield _finding(subject, value, all_of[key], trips)
 
 
-def _finding(subject: Subject, value: Value, names: tuple[str, ...], trips: int | Unavailable) -> Finding:
+def _finding(
+    subject: Subject, value: Value, callbacks: Sequence[tuple[Value, str]], trips: int | Unavailable
+) -> Finding:
     instruction = value.instruction
+    names = tuple(dict.fromkeys(name for _, name in callbacks))
+    drop = DropCallbacks(names, stacks_of(each.instruction.frames for each, _ in callbacks))
     primitive = names[0].rpartition("/")[2]
     times = "each iteration" if isinstance(trips, Unavailable) else f"each of {trips:,} iterations"
     has_result = instruction.opcode == "recv" or any(s.element_type != "token" for s in instruction.shape.leaves)
@@ -62,7 +66,7 @@ def _finding(subject: Subject, value: Value, names: tuple[str, ...], trips: int 
         caution += " The gain is that of one iteration, because their number is unknown."
     found = subject.finding(
         KIND, title, remedy, instructions=[i.name for i in subject.kernels.named(names)], frames=instruction.frames,
-        gain_source=_SOURCE, caution=caution, edits=None if has_result else (DropCallbacks(names),),
+        gain_source=_SOURCE, caution=caution, edits=None if has_result else (drop,),
     )  # fmt: skip
     seconds = CALL_S * (1 if isinstance(trips, Unavailable) else trips)
     return dataclasses.replace(found, gain_s=seconds, share=seconds / (seconds + subject.nominal_s))
