@@ -20,6 +20,7 @@ from inspector.analysis.findings.edits import (
     StoreTransposed,
     TraceAgain,
 )
+from inspector.analysis.findings.subject import NO_FUNCTION
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
@@ -124,7 +125,7 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
 
 def _traced_again(program: Program, what_if: WhatIf) -> Program | Unavailable:
     if program.changed is None:
-        return Unavailable("the function is not available, and this needs another trace of it")
+        return NO_FUNCTION
     try:
         changed = program.changed(what_if)
     except InspectorError:

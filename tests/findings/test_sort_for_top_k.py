@@ -78,6 +78,8 @@ def test_a_threshold_on_cpus() -> None:
         lambda x: jnp.sort(x)[..., -5:],
         lambda x: jnp.argsort(-x)[..., :5],
         lambda x: jnp.argsort(x)[..., -5:],
+        lambda x: jnp.argsort(x, descending=True)[..., :5],
+        lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))[1][:, :5],
         lambda x: jnp.sort(x, axis=0)[:8],
         in_a_loop,
     ],
@@ -96,7 +98,17 @@ def test_a_sort_with_other_values_is_not_changed() -> None:
         return jax.lax.sort((x, y), num_keys=1)[1][:, :4]
 
     (finding,) = found(KIND, picked, ROWS, ROWS)
-    assert finding.prove().verdict == "cannot be tried"
+    assert finding.remedy == "positions = jax.lax.top_k(-x, 4)[1]; other = jnp.take_along_axis(other, positions, -1)"
+    assert isinstance(finding.edits, Unavailable)
+    assert str(finding.prove()) == "cannot be tried: it sorts another array by these values, which needs a gather"
+
+
+def test_a_sort_of_several_keys_is_needed() -> None:
+    def picked(x: Any, y: Any) -> Any:
+        return jax.lax.sort((x, y), num_keys=2)[0][:, :4]
+
+    assert not all_found(KIND, picked, ROWS, ROWS)
+    assert not all_found(KIND, lambda x, y: jnp.lexsort((x, y))[:4], LINE, LINE)
 
 
 def both(x: Any) -> Any:

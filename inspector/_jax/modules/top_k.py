@@ -6,7 +6,7 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO and CH
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from jaxlib.mlir import ir
 
@@ -28,7 +28,8 @@ def _replace(sort: Any, k: int, *, is_last: bool) -> bool:
     dimension = ir.IntegerAttr(sort.attributes["dimension"]).value
     keys = sort.operands[0]
     type_ = ir.RankedTensorType(keys.type)
-    if not _is_ascending(sort) or not all(_is_position(each, dimension) for each in [*sort.operands][1:]):
+    positions = [_position(each, dimension) for each in [*sort.operands][1:]]
+    if not _is_ascending(sort) or not all(positions):
         return False
     order = [d for d in range(type_.rank) if d != dimension] + [dimension]
     at, where = ir.InsertionPoint(sort), sort.location
@@ -46,6 +47,9 @@ def _replace(sort: Any, k: int, *, is_last: bool) -> bool:
     for number, old in enumerate(sort.results):
         new = top[min(number, 1)]
         type_ = ir.RankedTensorType(new.type)
+        if number and positions[number - 1] == "descending":
+            last = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(type_.element_type, moved.shape[-1] - 1))
+            new = made.one("stablehlo.subtract", type_, made.one("stablehlo.constant", type_, value=last), new)
         if is_last:
             new = made.one("stablehlo.reverse", type_, new, dimensions=ir.DenseI64ArrayAttr.get([len(type_.shape) - 1]))
         elif number == 0:
@@ -127,14 +131,22 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def _is_position(value: Any, dimension: int) -> bool:
-    """Reports whether an array has the position along a dimension at each place."""
-    while isinstance(value.owner, (ir.Operation, ir.OpView)) and value.owner.operation.name == "stablehlo.convert":
-        value = value.owner.operands[0]
-    made = value.owner.operation if isinstance(value.owner, (ir.Operation, ir.OpView)) else None
-    if made is None:
-        return False
-    if made.name == "stablehlo.broadcast_in_dim":
-        kept = [*ir.DenseI64ArrayAttr(made.attributes["broadcast_dimensions"])]
-        return dimension in kept and _is_position(made.operands[0], kept.index(dimension))
-    return made.name == "stablehlo.iota" and ir.IntegerAttr(made.attributes["iota_dimension"]).value == dimension
+def _position(value: Any, dimension: int) -> Literal["", "ascending", "descending"]:
+    """Returns the order of the positions along a dimension that an array has at each place; "" for another array."""
+    is_reversed = False
+    while isinstance(value.owner, (ir.Operation, ir.OpView)):
+        made = value.owner.operation
+        if made.name == "stablehlo.broadcast_in_dim":
+            kept = [*ir.DenseI64ArrayAttr(made.attributes["broadcast_dimensions"])]
+            if dimension not in kept:
+                return ""
+            dimension = kept.index(dimension)
+        elif made.name == "stablehlo.reverse":
+            is_reversed ^= dimension in ir.DenseI64ArrayAttr(made.attributes["dimensions"])
+        elif made.name != "stablehlo.convert":
+            is_iota = made.name == "stablehlo.iota"
+            if not is_iota or ir.IntegerAttr(made.attributes["iota_dimension"]).value != dimension:
+                return ""
+            return "descending" if is_reversed else "ascending"
+        value = made.operands[0]
+    return ""

@@ -10,7 +10,7 @@ from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.findings.before import Before, Kernels
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.edits import Edit
+from inspector.analysis.findings.edits import Edit, PlaceDevices, SetFlags, TraceAgain
 from inspector.analysis.findings.exchanges import Exchange, exchanges
 from inspector.analysis.findings.finding import BY_HAND, Finding
 from inspector.analysis.memory.donations import Donations, donations
@@ -25,6 +25,7 @@ from inspector.hlo.source import Frame
 ESTIMATED = "the estimated times of its kernels"
 COMPUTED = "the sizes of the arrays"
 _CPU_BYTES_PER_S = 10e9  # of two cores, rounded down
+NO_FUNCTION = Unavailable("the function is not available, and this needs another trace of it")
 _UNKNOWN_SPEED = Unavailable("the speed of the links is unknown")
 
 
@@ -212,10 +213,20 @@ class Subject:
             max(0.0, min(1.0, gain_bytes / self.peak_bytes)) if self.peak_bytes else 0.0,
             gain_source or (ESTIMATED if saved_part else COMPUTED),
             caution,
-            BY_HAND if edits is None else edits,
+            self._possible(BY_HAND if edits is None else edits),
             compile_s,
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
         )
+
+    def _possible(self, edits: tuple[Edit, ...] | Unavailable) -> tuple[Edit, ...] | Unavailable:
+        """Returns edits, or why this program cannot have them."""
+        if isinstance(edits, Unavailable):
+            return edits
+        program = self.compiled.program
+        if any(isinstance(edit, TraceAgain) for edit in edits) and program.changed is None:
+            return NO_FUNCTION
+        is_of_stablehlo = not all(isinstance(edit, SetFlags | PlaceDevices | TraceAgain) for edit in edits)
+        return program.no_stablehlo if is_of_stablehlo and program.no_stablehlo is not None else edits
 
 
 def _bytes_of(point: Point) -> float:

@@ -25,6 +25,7 @@ _SELECTED: Mapping[str, Collection[str]] = {"cpu": {"f32"}}
 _SELECTED_ELSEWHERE: Collection[str] = {"f32", "bf16"}
 _COMPARISONS_PER_S = 80e6
 _SOURCE = f"{_COMPARISONS_PER_S / 1e6:.0f} million comparisons per second, as measured on one core of a CPU"
+_SORTS_OTHERS = Unavailable("it sorts another array by these values, which needs a gather")
 _CAUTION = "top_k has the largest value first, and orders equal values and NaNs in another way than a sort does."
 
 
@@ -35,6 +36,8 @@ def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
     selected = _SELECTED.get(subject.compiled.program.platform, _SELECTED_ELSEWHERE)
     found: dict[str, tuple[Value, tuple[int, int]]] = {}
     for value, name in subject.calls.values(("sort",)):
+        if not _has_one_key(value.instruction):
+            continue
         length, dimension = _length(value)
         first, end = _used(value, dimension, length) or (0, length)
         before = found[name][1] if name in found else (length, 0)
@@ -64,7 +67,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
     call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
-    edits: tuple[SortToTopK, ...] | None = (SortToTopK(name, k, is_descending),)
+    edits: tuple[SortToTopK, ...] | Unavailable | None = (SortToTopK(name, k, is_descending),)
     if subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length:
         # XLA merges the slices, and then sorts again: it selects values from the end only.
         if part[1] - part[0] > 1 or len(value.instruction.shape.leaves) > 1:
@@ -73,6 +76,9 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
             f"{'' if is_descending else '-'}{call}[0].min(-1, keepdims=True)  # not [{k - 1}:{k}], for which XLA sorts"
         )
         edits = None
+    elif not all(_is_position(each, dimension) for each in [*value.operands][1:]):
+        remedy = f"positions = {call}[1]; other = jnp.take_along_axis(other, positions, -1)"
+        edits = _SORTS_OTHERS
     elif len(value.instruction.shape.leaves) > 1:
         remedy = f"values, positions = {call}" + "  # values are those of -x" * (not is_descending)
     else:
@@ -98,6 +104,22 @@ def _with_nominal_gain(subject: Subject, finding: Finding, sorts: Sequence[Instr
     saved_s = (1 - 1 / math.log2(length)) * seconds
     share = saved_s / (seconds + subject.nominal_s)
     return dataclasses.replace(finding, gain_s=saved_s, share=share, gain_source=_SOURCE)
+
+
+def _has_one_key(sort: Instruction) -> bool:
+    """Reports whether a sort compares its first operand only. `top_k` orders equal values by their positions."""
+    return not any(parameter.users for parameter in sort.called_computations[0].parameters[2:])
+
+
+def _is_position(value: Value, dimension: int) -> bool:
+    """Reports whether an array has the position along a dimension at each place, in ascending or descending order."""
+    while value.instruction.opcode in ("convert", "broadcast", "reverse"):
+        if value.instruction.opcode == "broadcast":
+            if dimension not in value.instruction.dimensions:
+                return False
+            dimension = [*value.instruction.dimensions].index(dimension)
+        value = value.operand(0)
+    return value.instruction.opcode == "iota" and (*value.instruction.dimensions,) in ((dimension,), ())
 
 
 def _length(sort: Value) -> tuple[int, int]:
