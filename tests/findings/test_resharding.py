@@ -51,6 +51,13 @@ def product_split_by_columns(x: Any, w: Any) -> Any:
     return constrain(y, "d")
 
 
+def activated_product(x: Any, w: Any) -> Any:
+    """The partitioner gathers `x` for the product, which has more bytes than `y`."""
+    y = constrain(x @ w, None, "d")
+    y = constrain(jax.nn.silu(y), "d")
+    return y @ w.T
+
+
 def gradient_there_and_back(x: Any, w: Any) -> Any:
     return jax.grad(lambda w: there_and_back(x, w).sum())(w)
 
@@ -132,6 +139,26 @@ def test_there_and_back(fun: Any) -> None:
     assert finding.share > 0.01
 
 
+@pytest.mark.parametrize("sizes", [(1024, 512, 64), (64, 512, 1024), (512, 512, 512)])
+def test_an_operand_that_is_gathered_for_the_detour(sizes: tuple[int, int, int]) -> None:
+    rows, inner, columns = sizes
+    (finding,) = found((activated_product, (array((rows, inner), "d"), array((inner, columns)))))
+    assert len(finding.instructions) == 2
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert proof.compiled is not None
+    assert "all-" not in proof.compiled.hlo  # as without the constraint
+    assert finding.share > 0.01
+
+
+def test_weights_that_are_gathered_either_way_are_no_gain() -> None:
+    x = array((512, 512), "d")
+    shares = [found((activated_product, (x, array((512, 512), *spec))))[0].share for spec in ((), ("d",), (None, "d"))]
+    assert shares[0] > 4 * max(shares[1:])  # the exchange of `y` alone: the weights are gathered instead of `x`
+    small, large = array((64, 512), "d"), array((512, 1024), None, "d")
+    assert not found((activated_product, (small, large)))  # the weights have more bytes than `x` and `y`
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -166,6 +193,15 @@ def test_silent(program: Program) -> None:
 def test_an_argument_is_not_to_arrive_in_the_sharding_of_a_detour() -> None:
     program = inspector.lower(activation_there_and_back, X, W).compile(target="cpu:8")
     assert [each.kind for each in program.findings(kinds=["resharding", "resharded-argument"])] == ["resharding"]
+
+
+def test_the_proof_removes_the_constraint() -> None:
+    for fun in (there_and_back, in_a_scan, gradient_there_and_back):
+        (finding,) = found((fun, (X, W)))
+        proof = finding.prove()
+        assert proof.values in ("equal results", "results agree within 1e-04")
+        assert proof.compiled is not None
+        assert "all-to-all" not in proof.compiled.hlo
 
 
 def test_without_the_constraint_nothing_is_communicated() -> None:

@@ -24,6 +24,7 @@ from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
+_CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
 
@@ -45,7 +46,9 @@ class Edited:
 
 Stacks = tuple[tuple[tuple[str, int], ...], ...]
 """Call stacks: for each frame its file and line, innermost first."""
-EditValue = int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | Stacks
+EditValue = (
+    int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | tuple[tuple[str, ...], ...] | Stacks
+)
 """The value of an argument of an edit."""
 
 
@@ -136,6 +139,18 @@ def _gather_first(module: ir.Module, parameter: int, axes: Collection[str]) -> i
     )  # fmt: skip
     value.replace_all_uses_except(made.results[0], made)
     return 1
+
+
+def _drop_constraints(module: ir.Module, stacks: Stacks, shapes: Sequence[Sequence[str]]) -> int:
+    """Removes sharding constraints of values of certain types."""
+    types = [ir.RankedTensorType.get(list(map(int, each[1:])), _element_type(each[0])) for each in shapes]
+    places = 0
+    for operation in _named(module, _CONSTRAINTS, None, stacks):
+        if operation.results[0].type in types:
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()
+            places += 1
+    return places
 
 
 def _hoist_collectives(module: ir.Module, op_names: Collection[str]) -> int:
@@ -261,6 +276,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "SplitParameter": _split_parameter,
     "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,
+    "DropConstraints": _drop_constraints,
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
@@ -367,9 +383,9 @@ def _set(function: Any, name: str, attributes: Sequence[Mapping[str, Any]]) -> N
 
 
 def _named(
-    module: ir.Module, operations: Collection[str], op_names: Collection[str], stacks: Stacks = ()
+    module: ir.Module, operations: Collection[str], op_names: Collection[str] | None, stacks: Stacks = ()
 ) -> Iterator[Any]:
-    """Returns the operations of certain kinds that have one of JAX's full names: those of the calls, and their own.
+    """Returns the operations of certain kinds that have one of JAX's full names, if given: those of the calls, and their own.
 
     An operation of a function that is called several times is returned if one of its full names is given. Many operations of a
     function have the same name: with call stacks, only those with one of them are returned.
@@ -378,7 +394,7 @@ def _named(
         str, list[tuple[str, str]]
     ] = {}  # by the called function: the calling function and the name of the call
     found: list[tuple[str, Any]] = []
-    wanted = frozenset(op_names)
+    wanted = frozenset(op_names or ())
     for each in module.body.operations:
         if each.operation.name != "func.func":
             continue
@@ -401,7 +417,11 @@ def _named(
             for caller, outer in calls.get(function, ())
         )
 
-    named = (operation for function, operation in found if is_called(function, stablehlo.op_name(operation)))
+    named = (
+        operation
+        for function, operation in found
+        if op_names is None or is_called(function, stablehlo.op_name(operation))
+    )
     return iter([operation for operation in named if not stacks or _is_at(stablehlo.places(operation), stacks)])
 
 

@@ -76,6 +76,19 @@ class GatherFirst:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DropConstraints:
+    """Removes sharding constraints of values.
+
+    Attributes:
+      stacks: their call stacks.
+      shapes: their element types and dimensions, such as ("f32", "64", "256"): a line can have several constraints.
+    """
+
+    stacks: tuple[Stack, ...]
+    shapes: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HoistCollectives:
     """Moves collectives of loop-invariant values in front of their loops.
 
@@ -234,6 +247,7 @@ Edit = (
     | SplitParameter
     | MoveAxis
     | GatherFirst
+    | DropConstraints
     | HoistCollectives
     | NarrowProducts
     | DefaultPrecision

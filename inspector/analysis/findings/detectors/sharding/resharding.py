@@ -8,12 +8,15 @@ Two kinds are reported:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.at_line import at_line
-from inspector.analysis.findings.dataflow import ELEMENTWISE
+from inspector.analysis.findings.dataflow import ELEMENTWISE, Value, source
+from inspector.analysis.findings.edits import DropConstraints, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.program_shardings import shardings
@@ -31,6 +34,9 @@ _BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
 }  # fmt: skip
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
 _MOST_VALUES = 100
+_TILES = re.compile(r"devices=\[([\d,]+)\]")
+_NAMED = re.compile(r", \[(\{.*?\})\]")
+_AXES = re.compile(r"\{[^}]*\}")
 
 
 _Key: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
@@ -105,18 +111,8 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
 def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[Collective]) -> Iterator[Finding]:
     """Yields the finding of a line, if the compiled program communicates for it."""
     there, back = detours[0].there, detours[0].back
-    size = there.shape.byte_size
-    small = [each for each in collectives if max(each.operand_bytes, each.result_bytes) <= size]
-    first, second = (
-        [each for each in small if _is_beside(each.origin, wanted)]
-        for wanted in (
-            frozenset[_Key]().union(*(each.beside_there for each in detours)),
-            frozenset[_Key]().union(*(each.beside_back for each in detours)),
-        )
-    )
-    beside = [each for each in small if each in first or each in second]
-    is_changed = [each for each in first if each not in second] and second
-    if not beside or not (any(each.had for each in detours) or is_changed):
+    moved = _moved(subject, detours, collectives)
+    if moved is None or not (any(each.had for each in detours) or moved.is_changed):
         return
     array = format_array(there.shape.element_type, there.shape.dimensions)
     title = (
@@ -124,10 +120,119 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
         " between do not need the other sharding."
     )
     yield subject.finding(
-        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[each.name for each in beside],
-        frames=there.frames, saved_part=1.0,
+        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[each.name for each in moved.collectives],
+        frames=there.frames, saved_part=moved.saved_part,
+        edits=(_dropped(detours),),
         caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
     )  # fmt: skip
+
+
+class _Moved(NamedTuple):
+    """The collectives of a detour.
+
+    Attributes:
+      collectives: those that change the sharding of the array, or that gather the operand of its product to split it otherwise.
+      is_changed: whether there are some at both changes.
+      saved_part: the part of their bytes that is not sent without the detour, from 0 to 1.
+    """
+
+    collectives: tuple[Collective, ...]
+    is_changed: bool
+    saved_part: float
+
+
+def _moved(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[Collective]) -> _Moved | None:
+    """Returns the collectives of a detour; None if there are none, or if as many bytes are sent without it."""
+    wanted_first, wanted_second = (
+        frozenset[_Key]().union(*(each.beside_there for each in detours)),
+        frozenset[_Key]().union(*(each.beside_back for each in detours)),
+    )
+    there = detours[0].there
+    near = [c for c in collectives if _is_beside(c.origin, wanted_first) or _is_beside(c.origin, wanted_second)]
+    product = _product_behind(detours[0])
+    gathers = [] if product is None else [
+        c for c in near
+        if c.opcode == "all-gather" and c.result_bytes == product.gathered.shape.byte_size and _is_beside(c.origin, wanted_first)
+    ]  # fmt: skip
+    own = [c for c in near if c not in gathers and _is_of(subject, c, there)]
+    first, second = ([c for c in own if _is_beside(c.origin, wanted)] for wanted in (wanted_first, wanted_second))
+    is_changed = bool([c for c in first if c not in second] or gathers) and bool(second)
+    sent, more = sum(map(_sent, own)), sum(map(_sent, gathers))
+    instead = 0.0
+    if product is not None and gathers:
+        other = product.other
+        if _is_split(subject, other):  # it must be gathered instead
+            instead = more * other.shape.byte_size / product.gathered.shape.byte_size
+    saved = sent + more - instead
+    return _Moved((*own, *gathers), is_changed, saved / (sent + more)) if saved > 0 else None
+
+
+def _sent(collective: Collective) -> float:
+    """Returns the bytes that each device receives, as far as they are known."""
+    bytes_ = float(max(collective.operand_bytes, collective.result_bytes))
+    return bytes_ * (1.0 if isinstance(collective.executions, Unavailable) else float(collective.executions))
+
+
+def _is_of(subject: Subject, collective: Collective, array: Instruction) -> bool:
+    """Reports whether a collective can move an array: it has no more bytes, and does not move another argument."""
+    if max(collective.operand_bytes, collective.result_bytes) > array.shape.byte_size:
+        return False
+    behind = argument_behind(subject.module.instruction(collective.name))
+    if behind is None:
+        return True
+    if behind.opcode != "parameter" or not behind.computation.is_entry:  # a loop's element, such as a layer's weights
+        return collective.opcode != "all-gather" or collective.result_bytes == array.shape.byte_size
+    return any(each.parameter_number == behind.parameter_number for each in _behind(array.operands[0]))
+
+
+class _ProductBehind(NamedTuple):
+    """The product that makes the array of a detour.
+
+    Attributes:
+      gathered: the operand that has the split dimensions of the array, so that it is gathered for another split.
+      other: the other operand.
+    """
+
+    gathered: Instruction
+    other: Instruction
+
+
+def _product_behind(detour: _Detour) -> _ProductBehind | None:
+    """Returns the product of a detour's array; None without one, or if both operands have split dimensions."""
+    products = [each for each in _behind(detour.there.operands[0]) if each.opcode == "dot"]
+    split = _split_dimensions(detour.back.sharding)
+    if len(products) != 1 or not split:
+        return None
+    (product,) = products
+    contracted = product.proto.dot_dimension_numbers.lhs_contracting_dimensions
+    left = len(product.operands[0].shape.dimensions) - len(contracted)  # the result has these dimensions first
+    sides = {dimension >= left for dimension in split}
+    if len(sides) != 1:
+        return None
+    number = int(sides.pop())
+    return _ProductBehind(product.operands[number], product.operands[1 - number])
+
+
+def _split_dimensions(sharding: str) -> list[int]:
+    """Returns the dimensions that a sharding in HLO's notation splits."""
+    if found := _TILES.search(sharding):
+        sizes = [int(each) for each in found[1].split(",")]
+        return [number for number, size in enumerate(sizes[: len(sizes) - ("last_tile_dim" in sharding)]) if size > 1]
+    named = _NAMED.search(sharding)
+    return [] if named is None else [n for n, axes in enumerate(_AXES.findall(named[1])) if "'" in axes]
+
+
+def _is_split(subject: Subject, value: Instruction) -> bool:
+    """Reports whether an operand is split, as far as its argument or its constraint shows."""
+    known = _had(source(Value(value)).instruction, _argument_shardings(subject))
+    return any(map(_split_dimensions, known))
+
+
+def _dropped(detours: Sequence[_Detour]) -> DropConstraints:
+    """Returns the edit that removes the constraints to the other sharding."""
+    constraints = [each.there for each in detours]
+    shapes = dict.fromkeys((c.shape.element_type, *map(str, c.shape.dimensions)) for c in constraints)
+    return DropConstraints(stacks_of(each.frames for each in constraints), tuple(shapes))
 
 
 def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
@@ -139,6 +244,13 @@ def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
 def _keys(origin: Origin) -> list[_Key]:
     lines = tuple((frame.file, frame.line) for frame in origin.frames[:2])
     return [(name.rpartition("/")[2], lines) for name in merged_names(origin.op_name)] if lines else []
+
+
+def _keys_in(instruction: Instruction) -> list[_Key]:
+    """Returns the keys of an operation, and of those in a function that it calls, which get the lines of the call."""
+    keys = _keys(instruction.origin)
+    called = instruction.called_computations[0].instructions if instruction.opcode == "call" and keys else ()
+    return [*keys, *((each.op_name.rpartition("/")[2], keys[0][1]) for each in called)]
 
 
 def _is_beside(origin: Origin, wanted: Collection[_Key]) -> bool:
@@ -165,7 +277,7 @@ def _detours(before: Module, arguments: dict[int, str]) -> Iterator[_Detour]:
             if there.sharding == sharding or (known and sharding not in known) or not _only_reaches(there, sharding):
                 continue
             beside = (
-                frozenset(key for each in (one, *one.operands, *one.users) for key in _keys(each.origin))
+                frozenset(key for each in (one, *one.operands, *one.users) for key in _keys_in(each))
                 for one in (there, back)
             )
             yield _Detour(there, back, bool(known), *beside)
