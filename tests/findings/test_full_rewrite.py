@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import inspector
+from tests.absent import needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "full-rewrite"
@@ -104,3 +106,49 @@ def test_rewritten_arrays(fun: Any, args: Any, words: str) -> None:
 )
 def test_arrays_that_are_not_rewritten(fun: Any) -> None:
     assert not all_found(KIND, fun, CACHE, NEW, INDEX)
+
+
+def masked(cache: Any, new: Any, i: Any) -> Any:
+    return jnp.where(jnp.arange(cache.shape[0])[:, None] == i, new, cache)
+
+
+def sliced(cache: Any, new: Any, i: Any) -> Any:
+    return jax.lax.dynamic_update_slice_in_dim(cache, new, i, 0)
+
+
+def two_caches(write: Any) -> Any:
+    """One kernel writes both."""
+
+    def attend(caches: Any, new: Any, i: Any) -> Any:
+        return tuple(write(each, new, i) for each in caches)
+
+    return attend
+
+
+def read_with_the_write(write: Any) -> Any:
+    """The kernel also reduces the array, which takes as long as the writes."""
+
+    def attend(cache: Any, new: Any, i: Any) -> Any:
+        cache = write(cache, new, i)
+        return jax.nn.softmax(cache @ new[0]), cache
+
+    return attend
+
+
+@needs_tpu
+@pytest.mark.parametrize(("make", "count"), [(two_caches, 2), (read_with_the_write, 1)])
+def test_the_gain_is_at_most_that_by_hand(make: Any, count: int) -> None:
+    cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
+    caches = (cache,) * count if count > 1 else cache
+    before, after = (
+        inspector.lower(make(write), caches, new, INDEX, target="tpu:v5e:1x1", donate_argnums=0).compile(
+            target="tpu:v5e:1x1"
+        )
+        for write in (masked, sliced)
+    )
+    by_hand = before.roofline().total.least_s - after.roofline().total.least_s
+    findings = before.findings(kinds=[KIND])
+    (finding,) = [*findings, *findings.folded]
+    assert finding.gain_s <= 1.1 * by_hand
+    if make is two_caches:
+        assert finding.gain_s == pytest.approx(by_hand, rel=0.1)

@@ -54,7 +54,8 @@ _COMPUTING: tuple[Unit, ...] = (
     "chained operations",
 )
 _MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
-_CYCLES: Unit = "compiler's cycles"
+CYCLES: Unit = "compiler's cycles"
+"""The unit of a kernel whose time follows from the compiler's estimate of its cycles."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class KernelTimes:
         if isinstance(compute_s, Unavailable) or isinstance(memory_s, Unavailable):
             return KernelTime(units, "none", "", compute_s, memory_s, algorithm, full)
         if cycles_s:
-            units[_CYCLES] = cycles_s
+            units[CYCLES] = cycles_s
             if cycles_s > compute_s > memory_s:
                 compute_s = _with_doubts(cycles_s, missing(compute_s))
             elif cycles_s > memory_s >= compute_s:
@@ -298,7 +299,7 @@ def _source(unit: Unit, kernel: Instruction, peak: Peak) -> str:
         "vector unit": peak.vector,
         "PCIe": peak.host,
     }
-    if unit == _CYCLES:
+    if unit == CYCLES:
         return f"estimated_cycles of libtpu at {_text(peak.clock)}"
     if unit == "none":
         return ""

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 
 from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.cost.dot_algorithms import products
+from inspector.analysis.cost.kernel_time import KernelTimes
 from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.findings.before import Before, Kernels
@@ -21,6 +23,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place, places
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
+from inspector.platforms import Peak
 
 ESTIMATED = "the estimated times of its kernels"
 COMPUTED = "the sizes of the arrays"
@@ -56,6 +59,7 @@ class Subject:
         """
         self.compiled, self.module = compiled, compiled.module()
         self._before, self._costs, self._roofline, self._collectives = before, costs, roofline, collectives
+        self._times: KernelTimes | None = None
 
     @functools.cached_property
     def before(self) -> Module | Unavailable:
@@ -125,6 +129,12 @@ class Subject:
     def points(self) -> Mapping[str, Point]:
         """The kernels of the roofline by name."""
         return {point.name: point for point in self.roofline.points}
+
+    def kernel_times(self, peak: Peak) -> KernelTimes:
+        """Returns the times of the kernels by unit, such as the vector unit and the main memory."""
+        if self._times is None:
+            self._times = KernelTimes(self.module, products(self.module), self.costs, peak)
+        return self._times
 
     @functools.cached_property
     def total_s(self) -> float | Unavailable:

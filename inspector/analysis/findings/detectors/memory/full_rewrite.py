@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from inspector.analysis.cost.kernel_time import CYCLES
+from inspector.analysis.cost.timed_kernels import number_of
 from inspector.analysis.findings.before import MOVING, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.finding import Finding
@@ -54,21 +56,37 @@ def _finding(subject: Subject, value: Value, name: str, state: Value, length: in
 
 
 def _rewriting_part(subject: Subject, kernels: Sequence[str], size: int) -> float:
-    """Returns the part of the kernels' bytes that the rewrite moves: a kernel that computes more still reads the array.
+    """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes.
+
+    A kernel that computes more still reads the array, and may be limited by what it computes.
 
     Args:
       subject: the program.
       kernels: the kernels that write the array.
       size: bytes of the array.
     """
-    moved = accessed = 0.0
+    whole, peak = subject.seconds(kernels), subject.roofline.peak
+    times = None if isinstance(peak, Unavailable) or isinstance(whole, Unavailable) else subject.kernel_times(peak)
+    saved = spent = 0.0
     for name in kernels:
-        kernel, runs = subject.module.instruction(name), subject.points[name].executions
-        is_only = not kernel.shape.is_tuple and kernel.shape.byte_size == size
-        times = 1.0 if isinstance(runs, Unavailable) else float(runs)
-        moved += times * size * (2 if is_only else 1)
-        accessed += subject.accessed(name)
-    return min(1.0, moved / accessed) if accessed else 1.0
+        kernel, point = subject.module.instruction(name), subject.points[name]
+        runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
+        only = all(leaf.byte_size == size for leaf in kernel.shape.leaves)  # several arrays at the same position
+        accessed = subject.accessed(name)
+        moved = accessed if only else min(accessed, runs * size)
+        if times is None or isinstance(point.least_s, Unavailable):
+            saved, spent = saved + moved, spent + accessed
+            continue
+        seconds = float(point.least_s)
+        known = times.of(kernel)
+        left_s = 0.0
+        if not only:
+            in_memory = float(number_of(known.memory_s)) * (1 - moved / accessed if accessed else 1.0)
+            is_by_cycles = known.unit == CYCLES  # of all that it does: no part of them is known to be the rewrite's
+            computed = float(number_of(known.seconds if is_by_cycles else known.compute_s))
+            left_s = min(seconds, runs * max(computed, in_memory))
+        saved, spent = saved + seconds - left_s, spent + seconds
+    return min(1.0, saved / spent) if spent else 1.0
 
 
 def _rewritten(value: Value) -> tuple[Value, int, str, str] | None:
