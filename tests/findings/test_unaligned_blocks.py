@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import jax.numpy as jnp
 import pytest
 
 import inspector
@@ -20,6 +22,7 @@ ARRAYS = {
     blocks.thin_product: ("`y`, the result take 4 MiB instead of 2 MiB", 2),
     blocks.few_features: ("`x`, the result take 64 MiB instead of 20 MiB", 2),
     blocks.few_features_in_a_loop: ("operand 0, the result take 1 GiB instead of 192 MiB", 0),
+    blocks.between_operations_by_element: ("operand 0, the result take 64 MiB instead of 20 MiB", 3),
     blocks.five_rows: ("`x`, the result take 512 MiB instead of 320 MiB", 2),
 }
 
@@ -59,11 +62,18 @@ def test_silent(program: Callable[[], Program]) -> None:
 
 @needs_tpu
 @pytest.mark.slow
-def test_the_gain_equals_the_other_order_by_hand() -> None:
+@pytest.mark.parametrize(
+    ("program", "other"),
+    [
+        (blocks.few_features, lambda y: blocks.scale(y, rows=8)),
+        (blocks.between_operations_by_element, lambda y: jnp.tanh(blocks.scale(jnp.sin(y) * 2, rows=8)) + y),
+    ],
+)
+def test_the_gain_equals_the_other_order_by_hand(program: Callable[[], Program], other: Callable[..., Any]) -> None:
     """The kernel takes the long dimension last, as its caller stores it."""
-    fun, (x,) = blocks.few_features()
+    fun, (x,) = program()
     times = []
-    for shape, kernel in ((x.shape, fun), (x.shape[::-1], lambda y: blocks.scale(y, rows=8))):
+    for shape, kernel in ((x.shape, fun), (x.shape[::-1], other)):
         compiled = inspector.lower(kernel, blocks.struct(*shape), platform="tpu").compile(target=blocks.CHIP)
         times.append(float(compiled.roofline().total.least_s))  # type: ignore[arg-type]
-    assert found(blocks.few_features)[0].gain_s == pytest.approx(times[0] - times[1], rel=0.3)
+    assert found(program)[0].gain_s == pytest.approx(times[0] - times[1], rel=0.3)

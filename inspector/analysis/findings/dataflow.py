@@ -19,6 +19,11 @@ ELEMENTWISE = frozenset({
     "dynamic-update-slice", "scatter",
 })  # fmt: skip
 """Operations whose result can be an updated version of an operand."""
+BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
+    "abs", "cosine", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "rsqrt", "sign", "sine", "sqrt",
+    "tanh", "erf", "compare", "and", "or", "not",
+}  # fmt: skip
+"""Operations that combine arrays element by element."""
 _UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the first operand is updated
 
 

@@ -22,24 +22,22 @@ def kernel_name(call: Instruction) -> str:
     return call.name.rpartition(".")[0] or call.name
 
 
-def origin(subject: Subject, call: Instruction, number: int) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of an operand, and the copies that change its layout.
+def origin(subject: Subject, call: Instruction, number: int) -> str:
+    """Returns the name of an operand, past copies: that of an argument, or its number.
 
     Args:
       subject: the program.
       call: the call of a kernel.
       number: the number of the operand.
     """
-    copies, operand = list[str](), call.operands[number]
-    while operand.operands and (_is_passed(operand) or changes_layout(operand)):
-        if not _is_passed(operand):
-            copies.append(operand.name)
+    operand = call.operands[number]
+    while operand.operands and (is_passed(operand) or changes_layout(operand)):
         operand = operand.operands[0]
     name = subject.argument_of(operand)
-    return f"`{name}`" if name else f"operand {number}", tuple(copies)
+    return f"`{name}`" if name else f"operand {number}"
 
 
-def _is_passed(instruction: Instruction) -> bool:
+def is_passed(instruction: Instruction) -> bool:
     """Reports whether an instruction passes its first operand on, as a whole or as the first of its slices."""
     return instruction.opcode in _PASSED or instruction.custom_call_target == _SLICES
 

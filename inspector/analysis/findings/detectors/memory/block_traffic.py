@@ -97,7 +97,7 @@ def _copied_again(subject: Subject, call: Instruction, body: KernelBody) -> Iter
             times = window.copied_bytes / shapes[number].byte_size if shapes[number].byte_size else 0.0
             along = tuple(axis for axis in window.repeated if body.grid[axis] > 1)
             if times >= _LEAST_TIMES and along:
-                name = origin(subject, call, number)[0] if side == "operand" else f"result {number}"
+                name = origin(subject, call, number) if side == "operand" else f"result {number}"
                 yield _Again(name, shapes[number], window, times, along)
 
 

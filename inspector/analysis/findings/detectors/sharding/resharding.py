@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.at_line import at_line
-from inspector.analysis.findings.dataflow import ELEMENTWISE, Value, source
+from inspector.analysis.findings.dataflow import BY_ELEMENT, Value, source
 from inspector.analysis.findings.edits import DropConstraints, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -28,10 +28,7 @@ from inspector.support.units import format_array
 
 KIND = "resharding"
 _RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
-_BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
-    "abs", "cosine", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "rsqrt", "sign", "sine", "sqrt",
-    "tanh", "erf", "compare", "and", "or", "not", "copy", "optimization-barrier",
-}  # fmt: skip
+_BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
 _MOST_VALUES = 100
 _TILES = re.compile(r"devices=\[([\d,]+)\]")
