@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from inspector.analysis.findings.finding import LEAST_SHARE, ranked
+from inspector.analysis.findings.finding import BY_HAND, LEAST_SHARE, ranked
 from inspector.analysis.findings.finding import Finding as Found
 from inspector.analysis.findings.registry import DETECTORS, KINDS
 from inspector.analysis.findings.subject import Subject
@@ -20,7 +20,7 @@ from inspector.errors import CancelledError, InspectorError, ParameterError, Una
 from inspector.hlo.module import Module
 from inspector.hlo.source import line_text, own_frame
 from inspector.settings import check_time_limit
-from inspector.stages.proof import Estimate, Proof, not_tried, prove
+from inspector.stages.proof import Estimate, Proof, cannot_be_tried, not_tried, prove
 from inspector.stages.proof_time import ProofTime
 from inspector.support.columns import TableColumn, TableDescription
 from inspector.support.notebook import code_html, described, short, with_hint
@@ -97,12 +97,12 @@ class Finding(Found):
     """One thing that the user can change. Its fields are described at `inspector.analysis.findings.finding.Finding`."""
 
     __slots__ = ("_about",)
-    _about: _Program
+    _about: _Program | None
 
     @property
     def proof(self) -> Proof | None:
         """The result of `prove`; None if it was not called."""
-        return self._about.proofs.get(self)
+        return None if self._about is None else self._about.proofs.get(self)
 
     @needs_jax("Proving a finding")
     def prove(
@@ -124,18 +124,21 @@ class Finding(Found):
           ParameterError: the limit is not a positive number.
         """
         check_time_limit(time_limit_s)
-        return self._about.proofs.prove(self, self._about, engine, run, ProofTime(time_limit_s))
+        return self._prove_in(ProofTime(time_limit_s), engine, run)
 
     def _prove_in(self, time: ProofTime, engine: EngineLike | None, run: bool | None = None) -> Proof:
-        """Proves in a time that several findings share."""
+        """Proves in a time that several findings share. Findings of a watch belong to no program, and have no proof."""
+        if self._about is None:
+            return cannot_be_tried(self.edits.reason if isinstance(self.edits, Unavailable) else BY_HAND.reason)
         return self._about.proofs.prove(self, self._about, engine, run, time)
 
     def _leave(self, time: ProofTime) -> None:
         """Notes that the time was over."""
-        self._about.proofs.leave(self, time)
+        if self._about is not None:
+            self._about.proofs.leave(self, time)
 
 
-def _provable(found: Found, about: _Program) -> Finding:
+def _provable(found: Found, about: _Program | None) -> Finding:
     made = Finding(**{field.name: getattr(found, field.name) for field in dataclasses.fields(Found)})
     object.__setattr__(made, "_about", about)
     return made
@@ -344,6 +347,22 @@ def findings_of(
     )
 
 
+def watched_findings(found: Sequence[Found], kinds: Collection[str]) -> Findings:
+    """Returns the findings of a watch, which belong to no program.
+
+    Args:
+      found: the findings, most expensive first.
+      kinds: the kinds that were looked for.
+    """
+    items = [_provable(each, None) for each in found]
+    return Findings(
+        tuple(each for each in items if not each.is_small),
+        tuple(each for each in items if each.is_small),
+        tuple(kinds),
+        (),
+    )
+
+
 def begin_proofs(
     findings: Sequence[Finding],
     time_limit_s: float,
@@ -370,7 +389,8 @@ def begin_proofs(
                     finding._leave(time)  # noqa: SLF001
                     continue
                 job.advance(f"proving {number} of {len(findings)}" if len(findings) > 1 else "proving")
-                stoppable.engine = engine or _engine(finding._about, None)  # noqa: SLF001
+                if finding._about is not None:  # noqa: SLF001
+                    stoppable.engine = engine or _engine(finding._about, None)  # noqa: SLF001
                 finding._prove_in(time, stoppable, None if engine is None else False)  # noqa: SLF001
                 proved(finding)
             job.resolve(None)

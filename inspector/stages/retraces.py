@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.stages.retrace_events import RETRACE_COLUMNS, Changed, Retrace
-from inspector.stages.retrace_findings import retrace_findings
+from inspector.stages.retrace_findings import KINDS, retrace_findings
 from inspector.support.tables import Tabular
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from inspector._jax.caches.cache_misses import Miss
     from inspector._jax.lowering.stages import Traced
-    from inspector.analysis.findings.finding import Finding
+    from inspector.stages.findings import Findings
 
 _MOST = 10_000
 """Maximum number of retraces that a watch keeps."""
@@ -44,16 +44,18 @@ class Retraces(Tabular):
     def __getitem__(self, index: int) -> Retrace:
         return self._retraces[index]
 
-    def findings(self, fun_name: str = "") -> tuple[Finding, ...]:
+    def findings(self, fun_name: str = "") -> Findings:
         """Returns what the calls could avoid, most expensive first: see docs/findings.md, `jit-in-loop`, `weak-type` and `retraced`.
 
-        A few traces of a function are normal, and are not listed.
+        A few traces of a function are normal, and are not listed. Findings of less than 0.1 s are in `folded`.
 
         Args:
           fun_name: the function, or the name of its module; "" for all.
         """
+        from inspector.stages.findings import watched_findings
+
         watched = (each for each in self if fun_name in ("", each.fun_name, each.module_name))
-        return tuple(retrace_findings(watched, dict(self._spent_s)))
+        return watched_findings(retrace_findings(watched, dict(self._spent_s)), KINDS)
 
     def table(self) -> pd.DataFrame:
         """Returns one row for each change, and one for an event without changes.

@@ -66,7 +66,8 @@ class Work(abc.ABC):
         """Returns what calls of a program's function could avoid, as far as they were watched."""
         if self.retraces is None or lowered is None:
             return ()
-        return self.retraces.retraces.findings(lowered.program.name)
+        found = self.retraces.retraces.findings(lowered.program.name)
+        return (*found.items, *found.folded)
 
     @abc.abstractmethod
     def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:

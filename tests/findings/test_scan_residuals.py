@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import inspector
 from tests.absent import needs_tpu
-from tests.findings.examined import all_found
+from tests.findings.examined import all_found, peak
 
 X = jax.ShapeDtypeStruct((256, 128), jnp.float32)
 WS = (jax.ShapeDtypeStruct((8, 128, 512), jnp.float32), jax.ShapeDtypeStruct((8, 512, 128), jnp.float32))
@@ -149,3 +150,15 @@ def test_values_in_vmem_take_no_main_memory() -> None:
 
 def _hlo(fun: Any, args: tuple[Any, ...]) -> str:
     return inspector.lower(fun, *args, target="tpu:v5e:1").compile(target="tpu:v5e:1").hlo
+
+
+def test_values_for_which_the_device_has_room_may_be_kept_on_purpose() -> None:
+    compiled = inspector.lower(layers(plain), WS, X).compile(target="cpu")
+    roofs = peak("gpu:h100")
+    small = dataclasses.replace(roofs, memory_bytes=int(compiled.memory.peak_bytes))
+    known, full, unknown = (
+        compiled.findings(each, kinds=["scan-residuals"])[0].caution for each in (roofs, small, None)
+    )
+    assert "kept on purpose: the program needs" in known
+    assert "on purpose" not in full
+    assert unknown.endswith("kept on purpose if the memory is free.")

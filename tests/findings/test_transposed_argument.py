@@ -12,6 +12,7 @@ import pytest
 import inspector
 from tests.absent import needs_gpu
 from tests.findings.examined import all_found, peak
+from tests.findings.sharded import array
 
 
 def f32(*shape: int) -> jax.ShapeDtypeStruct:
@@ -48,6 +49,15 @@ def test_transposed_weights(fun: Any, args: tuple[Any, ...], path: str) -> None:
     (estimated,) = all_found("transposed-argument", fun, *args, roofs=peak("gpu:h100:8"))
     assert estimated.prove(run=False).verdict == "proven"
     assert finding.prove(run=True).values == "equal results"
+
+
+@pytest.mark.parametrize("spec", [("d",), (None, "d")])
+def test_the_proof_of_a_split_argument(spec: Any) -> None:
+    args = (array((128, 64, 256), *spec), array((32, 256)))
+    (finding,) = all_found("transposed-argument", heads, *args, target="cpu:8", roofs=peak("gpu:h100:8"))
+    proof = finding.prove(run=True)
+    assert proof.values == "equal results"
+    assert proof.gain_bytes == 128 * 64 * 256 * 4 // 8  # each device has its part only
 
 
 @needs_gpu

@@ -13,6 +13,7 @@ import pytest
 import inspector
 from inspector.analysis.findings.finding import Finding
 from inspector.errors import Unavailable
+from inspector.stages.findings import Findings
 
 
 def step(x: Any, lr: Any) -> Any:
@@ -22,7 +23,8 @@ def step(x: Any, lr: Any) -> Any:
 def found(calls: Callable[[], object], fun_name: str = "") -> tuple[Finding, ...]:
     with inspector.watch_retraces() as retraces:
         calls()
-    return retraces.findings(fun_name)
+    findings = retraces.findings(fun_name)
+    return (*findings.items, *findings.folded)
 
 
 def lambdas_in_a_loop() -> None:
@@ -50,6 +52,21 @@ def methods_of_new_objects() -> None:
 
     for _ in range(5):
         Model().apply(jnp.ones(3))
+
+
+def test_they_are_findings_like_those_of_a_program() -> None:
+    with inspector.watch_retraces() as retraces:
+        for _ in range(4):
+            jax.jit(lambda x: jnp.sinh(x) + 1)(jnp.ones(3))
+    findings = retraces.findings()
+    assert isinstance(findings, Findings)
+    assert findings.kinds == ("jit-in-loop", "weak-type", "retraced")
+    assert repr(findings).startswith("<Findings: ")
+    (finding,) = (*findings.items, *findings.folded)
+    assert len(findings.table()) == len(findings)
+    assert finding.proof is None
+    assert str(finding.prove()) == "cannot be tried: this change cannot be made automatically"
+    assert findings.prove(time_limit_s=1) is findings
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,17 @@ def _store_transposed(module: ir.Module, parameter: int, order: Sequence[int]) -
     types = stablehlo.function_type(main)
     inputs = [argument.type for argument in block.arguments]
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))
+    attributes = _argument_attributes(main)
+    known = attributes[parameter].get(_SHARDY)
+    if known is not None:  # the present order keeps its sharding
+        mesh = str(known).partition("@")[2].partition(",")[0]
+        dimensions = _dimensions(str(known))
+        sharding = ir.Attribute.parse(_sharding_text(mesh, [dimensions[d] for d in order]))
+        attributes[parameter][_SHARDY] = sharding
+        _set(main, "arg_attrs", attributes)
+        made.attributes["sdy.sharding"] = ir.Attribute.parse(
+            f"#sdy.sharding_per_value<[{str(known).removeprefix('#sdy.sharding')}]>"
+        )
     return 1
 
 

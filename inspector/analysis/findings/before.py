@@ -7,7 +7,7 @@ has the full name: the names of all calls, followed by that of the operation.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +67,17 @@ class Before:
 
     def values(self, opcodes: Iterable[str]) -> Iterator[tuple[Value, str]]:
         """Yields the operations of certain kinds, once for each call of their function, each with its full name."""
-        wanted = frozenset(opcodes)
-        for row in self.module.columns.rows_of(wanted.__contains__):
+        for row, called in self.rows(opcodes):
             instruction = self.module.at(row)
-            for prefix, calls in self._reached.get(instruction.computation.number, ()):
+            for prefix, calls in called:
                 yield Value(instruction, calls), _joined(prefix, instruction.op_name)
+
+    def rows(self, opcodes: Iterable[str]) -> Iterator[tuple[int, Sequence[Call]]]:
+        """Yields the rows of the operations of certain kinds, each with the ways in which its function is called."""
+        columns = self.module.columns
+        in_computation = columns.in_computation.tolist()
+        for row in columns.rows_of(frozenset(opcodes).__contains__):
+            yield row, self._reached.get(in_computation[row], ())
 
 
 def full_name(value: Value) -> str:

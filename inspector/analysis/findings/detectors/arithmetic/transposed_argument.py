@@ -29,7 +29,7 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
             continue
         if arguments[number].donated or _is_returned(subject, number):
             continue
-        argument, path = arguments[number], arguments[number].path
+        path = arguments[number].path
         per_device = " per device" if subject.compiled.program.device_count > 1 else ""
         title = (
             f"`{path}` ({format_bytes(parameter.shape.byte_size)}{per_device}) is transposed in each execution before it is"
@@ -40,7 +40,7 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
             KIND, title, f"{path} = {path}.transpose({axes})  # once, when it is made; use it in this order",
             instructions=[users[0].name], frames=users[0].frames, saved_part=1.0,
             caution="Other programs that take the array need the same order.",
-            edits=None if argument.sharding else (StoreTransposed(number, order),),
+            edits=(StoreTransposed(number, order),),
         )  # fmt: skip
 
 

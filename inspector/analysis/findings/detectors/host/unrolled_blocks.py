@@ -57,7 +57,7 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def equal_blocks(calls: Before, alike: Counter[_Key]) -> tuple[int, list[Value]]:
+def equal_blocks(calls: Before, alike: Counter[tuple[int, ...]]) -> tuple[int, list[Value]]:
     """Returns the number of equal blocks, and products that are in all of them; (0, []) if there are fewer than six.
 
     Args:
@@ -138,15 +138,29 @@ def _are_in_line(one: Value, other: Value) -> bool:
     return _depends(other, one) or _depends(one, other)
 
 
-def _part_in_blocks(alike: Counter[_Key], count: int) -> float:
+def _part_in_blocks(alike: Counter[tuple[int, ...]], count: int) -> float:
     """Returns the part of the instructions that occur at least once in each block, from 0 to 1."""
     return sum(number for number in alike.values() if number >= count) / max(1, alike.total())
 
 
-def count_alike(calls: Before) -> Counter[_Key]:
-    """Returns how often an operation occurs with the same lines and shape."""
-    opcodes = {*calls.module.columns.opcode_texts} - {"parameter", "constant", "call", "tuple", "get-tuple-element"}
+def count_alike(calls: Before) -> Counter[tuple[int, ...]]:
+    """Returns how often an operation occurs with the same opcode, shape and lines, all of them as numbers."""
+    module = calls.module
+    columns = module.columns
+    opcodes = {*columns.opcode_texts} - {"parameter", "constant", "call", "tuple", "get-tuple-element"}
+    codes, shapes, kinds = (
+        columns.metadata.codes.tolist(),
+        columns.shapes.codes.tolist(),
+        columns.opcodes.codes.tolist(),
+    )
+    numbers: dict[tuple[Frame, ...], int] = {}
+    lines = [numbers.setdefault(origin.frames, len(numbers)) for origin in module.known_origins]
+
+    def lines_of(row: int) -> int:
+        return lines[codes[row]] if codes[row] >= 0 else -1
+
     return Counter(
-        (value.instruction.opcode, _stack(value), (value.instruction.shape_number,))
-        for value, _ in calls.values(opcodes)
+        (kinds[row], shapes[row], lines_of(row), *(lines_of(call.row) for call in reversed(each.calls)))
+        for row, called in calls.rows(opcodes)
+        for each in called
     )

@@ -19,6 +19,7 @@ from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes, format_seconds
 
 KIND = "scan-residuals"
+_ROOM = 0.8  # of the device's memory
 _REMEDY = "jax.lax.scan(jax.checkpoint(body), ...)  # or with a policy that keeps the products only"
 
 
@@ -45,6 +46,19 @@ def scan_residuals(subject: Subject) -> Iterator[Finding]:
     for loop in loops:
         if "backward" not in phases(loop.op_name) and (stacked := _stacked(loop, taken)) is not None:
             yield from _finding(subject, stacked)
+
+
+def _room(subject: Subject) -> str:
+    """Returns that the values may be kept on purpose, if the device has room for them."""
+    peak = subject.roofline.peak
+    if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
+        return " The values may be kept on purpose if the memory is free."
+    if subject.peak_bytes > _ROOM * peak.memory_bytes:
+        return ""
+    return (
+        f" The values may be kept on purpose: the program needs {format_bytes(subject.peak_bytes)} of"
+        f" {format_bytes(peak.memory_bytes)}."
+    )
 
 
 def _is_checkpointed(subject: Subject, backward: Instruction) -> bool:
@@ -74,7 +88,7 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
     cost = "" if isinstance(seconds, Unavailable) else f", about {format_seconds(float(seconds))}"
     yield subject.finding(
         KIND, title, _REMEDY, instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
-        caution=f"The backward pass computes the loop's body once more{cost}.",
+        caution=f"The backward pass computes the loop's body once more{cost}.{_room(subject)}",
         edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip
 
