@@ -50,6 +50,13 @@ def gated(layers: Any, x: Any) -> Any:
     return (x**2).sum()
 
 
+def in_one_line(layers: Any, x: Any) -> Any:
+    """Both products of a layer have the same shapes and line, so that there are twice as many as layers."""
+    for layer in layers:
+        x = x + jax.nn.gelu(jnp.cos(x @ layer["in"])) @ layer["out"]
+    return (x**2).sum()
+
+
 def scanned(layers: Any, x: Any) -> Any:
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
     return (jax.lax.scan(lambda x, layer: (block(layer, x), None), x, stacked)[0] ** 2).sum()
@@ -72,7 +79,7 @@ def blocks(fun: Callable[..., Any], layers: Any = LAYERS) -> tuple[int, int]:
     return count, len(products)
 
 
-@pytest.mark.parametrize("fun", [unrolled, of_a_jitted_block, checkpointed, gated])
+@pytest.mark.parametrize("fun", [unrolled, of_a_jitted_block, checkpointed, gated, in_one_line])
 def test_layers_of_a_python_loop(fun: Callable[..., Any]) -> None:
     count, products = blocks(fun)
     assert count == 8
@@ -81,7 +88,8 @@ def test_layers_of_a_python_loop(fun: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fun", "layers"), [(scanned, LAYERS), (side_by_side, LAYERS), (unrolled, LAYERS[:5]), (narrowing, LAYERS)]
+    ("fun", "layers"),
+    [(scanned, LAYERS), (side_by_side, LAYERS), (unrolled, LAYERS[:5]), (in_one_line, LAYERS[:4]), (narrowing, LAYERS)],
 )
 def test_other_programs(fun: Callable[..., Any], layers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detector, "_LEAST_SECONDS", 0.0)
@@ -107,3 +115,15 @@ def test_the_gain_is_the_part_of_the_compile(monkeypatch: pytest.MonkeyPatch) ->
 def test_short_compiles_are_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detector, "_LEAST_SECONDS", 1e6)
     assert not all_found(KIND, unrolled, LAYERS, X)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "number"),
+    [
+        ([3] * 5 + [6, 6, 12, 18], 3),  # two equal products in each of three layers
+        ([8] * 9 + [16, 16, 22, 30, 40, 2], 8),  # 2 divides all numbers, but is one of them only once
+        ([24] * 4 + [48, 23, 5], 24),
+    ],
+)
+def test_the_number_of_blocks(numbers: list[int], number: int) -> None:
+    assert detector._common_number(numbers) == number

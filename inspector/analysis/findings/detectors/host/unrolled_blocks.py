@@ -23,6 +23,7 @@ _FEWEST = 6
 _LEAST_SECONDS = 1.0  # shorter compiles are no reason to change a program
 _LEAST_PART = 0.5  # of all instructions are in blocks
 _MOST = 0.7
+_FURTHER, _SEVERAL = 0.15, 0.25  # of all numbers: those that only a divisor explains, and those that are the divisor
 _MOST_VALUES = 2000
 _CAUTION = (
     "A loop of the device keeps the values of all layers for the backward pass in stacked arrays, and XLA does not optimize across"
@@ -81,14 +82,18 @@ def equal_blocks(calls: Before, alike: Counter[tuple[int, ...]]) -> tuple[int, l
 def _common_number(numbers: Sequence[int]) -> int:
     """Returns the largest number of which most given numbers are multiples, or multiples less one; 0 for none.
 
-    Each number weighs as much as it says. A backward pass leaves out an operation of the first or the last layer.
+    Each number weighs as much as it says. A backward pass leaves out an operation of the first or the last layer. If each block has
+    several equal operations, such as two products in one line, a divisor of their number explains others too.
     """
     counts = Counter(numbers)
 
     def explained(number: int) -> int:
         return sum(each * n for each, n in counts.items() if each >= number - 1 and -each % number <= 1)
 
-    return max((each for each in counts if explained(each) >= _MOST * sum(numbers)), default=0)
+    whole = sum(numbers)
+    found = max((each for each in counts if explained(each) >= _MOST * whole), default=0)
+    divisors = (each for each in sorted(counts) if found % each == 0 and counts[each] >= _SEVERAL * len(numbers))
+    return next((each for each in divisors if explained(each) - explained(found) > _FURTHER * whole), found)
 
 
 def _names(calls: Before, blocks: Sequence[Value]) -> list[str]:
