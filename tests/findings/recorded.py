@@ -14,6 +14,7 @@ import inspector
 from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
+MODULES = (sharded, small, overlap, uneven, rings, meshes, blocks)
 TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
 
 
@@ -31,9 +32,7 @@ def _file(name: str, target: str) -> Path:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    recordings: list[dict[str, tuple[Callable[[], sharded.Program], ...]]] = [
-        each.RECORDED for each in (sharded, small, overlap, uneven, rings, meshes, blocks)
-    ]
+    recordings: list[dict[str, tuple[Callable[[], sharded.Program], ...]]] = [each.RECORDED for each in MODULES]
     for target, program in ((target, p) for each in recordings for target, programs in each.items() for p in programs):
         if not names or program.__name__ in names:
             fun, args = program()

@@ -105,6 +105,7 @@ def test_state_in_a_shard_map() -> None:
     [
         (lambda params, x: jax.grad(loss)(params, x), (PARAMS, X)),  # gradients have the parameters' names and shapes
         (lambda x, y: x + y, (X, X)),
+        (lambda x: jax.lax.fori_loop(0, 7, lambda _, c: (jnp.roll(c[0], 1), c[1] + c[0]), (x, x))[1], (X,)),  # a sum
         (lambda x, w: x + jnp.tanh(x @ w), (X, W)),  # a residual block: the caller may need x
         (lambda params, x: (params["w"] @ params["v"], x), (PARAMS, X)),
         (lambda w: w.T, (W,)),

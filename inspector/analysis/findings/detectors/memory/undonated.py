@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code, path_keys
-from inspector.analysis.findings.dataflow import Value, results, updated_parameters
+from inspector.analysis.findings.dataflow import Value, is_tuple, results, source, updated_parameters
 from inspector.analysis.findings.edits import Donate
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS
@@ -146,9 +146,11 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
     opcodes = {value.instruction.opcode for value in path}
     if opcodes & {"dynamic-update-slice", "scatter"}:
         return True
-    loops = [value.instruction.operands[0] for value in path if value.instruction.opcode == "get-tuple-element"]
-    if loops:
-        return not any(map(_applies_layers, loops))
+    carried = [value for value in path if value.instruction.opcode == "get-tuple-element"]
+    if carried:
+        return not any(
+            _applies_layers(each.instruction.operands[0]) or _begins_twice(each, argument) for each in carried
+        )
     return any(
         "backward" in phases(operand.instruction.op_name)
         for value in path
@@ -156,6 +158,13 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
         for step in value.operands
         for operand in (step, *step.operands)
     )
+
+
+def _begins_twice(carried: Value, argument: Argument) -> bool:
+    """Reports whether a loop begins with an argument in several of its arrays, such as a sum in a ring of devices: it is no state."""
+    initial = source(Value(carried.instruction.operands[0].operand(0), carried.calls))
+    numbers = [each.instruction.parameter_number for each in initial.operands if not each.calls]
+    return is_tuple(initial.instruction) and numbers.count(argument.parameter) > 1
 
 
 def _applies_layers(loop: Instruction) -> bool:
