@@ -43,7 +43,8 @@ _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a meas
 _ROUNDS = 5
 _FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
 _RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
-_LONG_S = 1.0  # an execution that takes longer is measured without another one before
+_LONG_S = 1.0  # programs whose execution takes longer run once, if only memory is saved
+_COLD_S = 5.0  # an execution that takes longer is measured without another one before
 _MOST_RUNS_S = 60.0  # for all executions of a proof without a time limit
 
 
@@ -266,7 +267,7 @@ def _runs(
         limit = time.of_runs(_MOST_RUNS_S)
         first = execute(limit if time.waiting else time, 1)
         slowest_s = max(map(max, first))
-        if slowest_s > _LONG_S:  # for others, the first execution is slower than the next ones
+        if slowest_s > _COLD_S:  # for others, the first execution is slower than the next ones
             _add(durations, first)
         wanted = max(_FEWEST, min(_MOST, int(_RUNS_S / slowest_s))) if saves_time or slowest_s <= _LONG_S else 0
         each_time = 1 if slowest_s > _LONG_S else -(-wanted // _ROUNDS)
