@@ -209,6 +209,17 @@ def test_no_answer_stands_before_its_question(number: str) -> None:
         assert re.sub(r"\s", "", str(answer)).replace("(", "[").replace(")", "]") not in text
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_stored_tables_are_not_cut_off(path: Any) -> None:
+    """pandas ends texts that it cuts off with dots, and leaves out rows and columns with a cell of dots."""
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            html = "".join(output.get("data", {}).get("text/html", ""))
+            assert not re.findall(r"<t[dh][^>]*>[^<]*(?:\.\.\.|…)</t[dh]>", html)
+            plain = "".join(output.get("data", {}).get("text/plain", ""))
+            assert "Try" not in plain.partition("<Picture:")[2], "a hint for a notebook in a picture"
+
+
 def test_lessons_link_to_findings_and_lessons_that_exist() -> None:
     headings = {heading.strip("# `") for heading in (ROOT / "docs" / "findings.md").read_text("utf-8").splitlines()}
     linked = set[str]()

@@ -2,7 +2,7 @@
 
 import { type Choice, segments } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
-import { cellOf, columnsOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 import { format, plural, shortSource, wholeSource } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
@@ -163,7 +163,7 @@ class CollectivesPane implements Pane {
     return h(
       "tr",
       { tabindex: index === 0 ? 0 : -1, "aria-selected": "false", onclick: () => this.select(index), onkeydown },
-      ...this.table!.columns.map((head, i) => CELLS[head.name]?.(row) ?? cellOf(head, row.cells[i]!)),
+      ...this.table!.columns.map((head, i) => CELLS[head.name]?.(row, row.cells[i]!) ?? cellOf(head, row.cells[i]!)),
     );
   }
 
@@ -248,13 +248,13 @@ const VALUES: Record<string, (row: messages.CollectiveMessage) => string | null>
 };
 
 /** Cells that are more than text. */
-const CELLS: Record<string, (row: messages.CollectiveMessage) => HTMLElement> = {
-  name: ({ opcode, name, computation }) =>
+const CELLS: Record<string, (row: messages.CollectiveMessage, content: messages.TableCell) => HTMLElement> = {
+  name: ({ opcode, name, computation }, content) =>
     h(
       "th",
       { scope: "row", title: `${name} in ${computation}` },
       h("span", { class: "insp-tok-op" }, opcode),
-      h("span", { class: "insp-dim" }, ` ${name}`),
+      h("span", { class: "insp-dim" }, ` ${textOf(content)}`),
     ),
   axes: ({ axes, axes_reason }) =>
     h(

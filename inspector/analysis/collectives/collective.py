@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from inspector.analysis.collectives.axes import Axes
 from inspector.analysis.collectives.operations import bytes_put_in
@@ -46,6 +47,7 @@ class Collective:
       blocks: for a reduce-scatter that the compiler wrote as an all-reduce, the number of the block that each partition
         keeps; () for all others, where a member keeps the block of its position in the group.
       chosen: the algorithm that the compiler chose; only TPU compilers record it.
+      kernel: name of its kernel, a row of `Compiled.roofline()`: the fusion that contains it, or its instruction.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Collective:
     source_name: str = ""
     blocks: tuple[int, ...] | Unavailable = ()
     chosen: CollectiveAlgorithm | Unavailable = NOT_RECORDED
+    kernel: str = ""
 
     def __repr__(self) -> str:
         by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
@@ -117,6 +120,12 @@ class Collective:
 def axes_text(axes: Axes | Unavailable) -> str:
     """Formats axes as "data, model"; "no axis" if every device is alone, and the reason if no axes fit."""
     return axes.reason if isinstance(axes, Unavailable) else ", ".join(axes) or "no axis"
+
+
+def with_other_names(name: str, others: Sequence[str]) -> str:
+    """Formats a name with other names of the same collective: "fusion.3 (all-reduce.11)"; alone if there are none."""
+    different = [other for other in others if other != name]
+    return f"{name} ({', '.join(different)})" if different else name
 
 
 def over(axes: Axes | Unavailable) -> str:

@@ -82,7 +82,10 @@ class Collectives(Tabular):
     @overload
     def __getitem__(self, key: slice) -> Collectives: ...
     def __getitem__(self, key: str | int | slice) -> Collective | Collectives:
-        """Returns one collective by position or by the name of its instruction (start or done), or several by slice.
+        """Returns one collective by position or by name, or several by slice.
+
+        Its names are those of its instruction, start and done, and of its kernel in the roofline if no other collective
+        has that kernel.
 
         Raises:
           KeyError, IndexError: there is no such collective. The message lists all of them.
@@ -91,9 +94,16 @@ class Collectives(Tabular):
             return dataclasses.replace(self, items=self.items[key])
         names = [collective.name for collective in self.items]
         if isinstance(key, str):
+            name = key.removeprefix("%")
             for collective in self.items:
-                if key.removeprefix("%") in (collective.name, collective.done):
+                if name in (collective.name, collective.done):
                     return collective
+            inside = [collective for collective in self.items if collective.kernel == name]
+            if len(inside) == 1:
+                return inside[0]
+            if inside:
+                several = [collective.name for collective in inside]
+                raise KeyError(f"The kernel {short(key)} has {len(inside)} collectives. Choose one of {several}.")
             raise KeyError(f"No collective {short(key)}. The collectives are {names}.")
         try:
             return self.items[key]
@@ -302,6 +312,7 @@ class _Program:
             source_name=source.instruction,
             blocks=kept_blocks(found.parts, self.num_partitions) if found.parts else (),
             chosen=collective_algorithm(operation),
+            kernel=found.kernel,
         )
 
     def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.collectives.collective import Collective, axes_text, with_other_names
 from inspector.analysis.cost.phases import phases_text
 from inspector.errors import Partial, Unavailable
 from inspector.hlo.source import Frame, library_text, line_text
@@ -57,8 +57,10 @@ def _groups_text(row: CollectiveRow) -> str:
 
 COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
     TableColumn(
-        "name", "text", lambda row: row.collective.name, "instruction", "Name of the instruction",
+        "name", "text", lambda row: row.collective.name, "instruction",
+        "Name of the instruction, and of its kernel in the roofline if that is another",
         views=("data_frame", "pane", "command_line", "check", "page"),
+        text=lambda row: with_other_names(row.collective.name, (row.collective.kernel,)),
     ),
     TableColumn(
         "opcode", "text", lambda row: row.collective.opcode, "opcode", "Kind of collective",
@@ -128,6 +130,7 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
     TableColumn("reduction", "text", lambda row: row.collective.reduction),
     TableColumn("channel_id", "int", lambda row: row.collective.channel_id),
     TableColumn("done", "text", lambda row: row.collective.done),
+    TableColumn("kernel", "text", lambda row: row.collective.kernel),
     TableColumn("op_name", "text", lambda row: row.collective.origin.op_name),
     first=(
         "name", "opcode", "computation", "axes", "replica_groups", "group_mode", "operand_shapes", "result_shapes",

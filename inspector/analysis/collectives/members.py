@@ -102,7 +102,8 @@ def members(
         replica, partition: the two parts of `logical_id`.
         device: id of that device.
         coordinates: mesh indices in the order of the mesh's axes; () if the mesh does not contain the id.
-        before, after: description of the member's data.
+        before, after: description of the member's data. *In order* is in the order of the group; `4 x f32[8]` are four
+          arrays of the same shape.
         before_bytes, after_bytes: size of that data.
         receives_from: logical ids of the members whose data it ends up with, including its own.
 
@@ -184,7 +185,7 @@ def _all_gather(member: _Member) -> tuple[str, str]:
     count, along = len(member.group), _along(member)
     return (
         f"block {member.position} of {count}{along}: {member.operand}",
-        f"all {count} blocks{along}, in the order of the group: {member.result}",
+        f"all {count} blocks{along}, in order: {member.result}",
     )
 
 
@@ -204,13 +205,13 @@ def _all_to_all(member: _Member) -> tuple[str, str]:
     count = len(member.group)
     if len(member.collective.operand_shapes) == count > 1 and not member.collective.dimensions:
         return (
-            f"own {member.operand}: operand j goes to member j",
-            f"operand {member.position} of each of the {count} members, in their order: {member.result}",
+            f"own {member.operand}, operand j for member j",
+            f"operand {member.position} of all {count}, in order: {member.result}",
         )
     along = _along(member)
     return (
-        f"own {member.operand}: block j of {count}{along} goes to member j",
-        f"block {member.position} of each of the {count} members{along}, in their order: {member.result}",
+        f"own {member.operand}, block j of {count}{along} for member j",
+        f"block {member.position} of all {count}{along}, in order: {member.result}",
     )
 
 
@@ -250,6 +251,8 @@ def _along(member: _Member) -> str:
 
 def _shapes(shapes: tuple[Shape, ...]) -> str:
     texts = [str(shape.without_layout()) for shape in shapes]
+    if len(texts) > 1 and len(set(texts)) == 1:
+        return f"{len(texts)} x {texts[0]}"  # a table cuts the list off
     return texts[0] if len(texts) == 1 else "(" + ", ".join(texts) + ")"
 
 

@@ -63,6 +63,11 @@ class Operation:
         """Input bytes per device."""
         return bytes_put_in(self.opcode, self.operand_shapes)
 
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that performs it: the collective itself, or the outermost fusion that contains it."""
+        return _outermost(self.operation, ("fusion",)).name
+
 
 def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
     """Returns the input bytes of a collective per device."""
@@ -109,7 +114,7 @@ class _Operations:
         return _CHAIN in instruction.frontend_attributes and not _calls(instruction.computation, _STARTS)
 
     def _operation(self, instruction: Instruction, operation: Instruction) -> Operation:
-        holder, done = _holder(self._module, instruction), self._done(instruction, operation)
+        holder, done = _outermost(instruction), self._done(instruction, operation)
         parts = _parts(operation)
         written = operation.opcode.removesuffix("-start")
         results = _result(instruction, operation, done).leaves
@@ -128,10 +133,10 @@ class _Operations:
     def _sent(self, send: Instruction) -> Operation:
         shape = send.operands[0].shape
         done = self._done(send, send)
-        return Operation("collective-permute", send, send, _holder(self._module, send), done, (shape,), (shape,), ())
+        return Operation("collective-permute", send, send, _outermost(send), done, (shape,), (shape,), ())
 
     def _done(self, instruction: Instruction, operation: Instruction) -> Instruction | None:
-        outer = _holder(self._module, instruction)
+        outer = _outermost(instruction)
         place = outer.computation
         if place.name not in self._dones:
             self._dones[place.name] = dones(place)
@@ -185,12 +190,11 @@ def _sliced(parts: tuple[Instruction, ...]) -> tuple[int, ...]:
     return () if dimension is None else (dimension,)
 
 
-def _holder(module: Module, instruction: Instruction) -> Instruction:
-    """Returns the outermost fusion or `async-start` that contains an instruction; the instruction itself if none does."""
-    callers = module.callers.get(instruction.computation.name, ())
-    if len(callers) == 1 and callers[0].opcode in ("fusion", "async-start"):
-        return _holder(module, callers[0])
-    return instruction
+def _outermost(instruction: Instruction, opcodes: Sequence[str] = ("fusion", "async-start")) -> Instruction:
+    """Returns the outermost caller with one of these opcodes that contains an instruction; itself if none does."""
+    computation = instruction.computation
+    callers = computation.module.callers.get(computation.name, ())
+    return _outermost(callers[0], opcodes) if len(callers) == 1 and callers[0].opcode in opcodes else instruction
 
 
 def dones(computation: Computation) -> dict[str, Instruction]:
@@ -212,7 +216,7 @@ def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:
         for instruction in computation.instructions:
             chain = instruction.frontend_attributes.get(_CHAIN)
             if chain is not None and instruction.opcode in OPCODES and _calls(computation, _ENDS):
-                outer = _holder(module, instruction)
+                outer = _outermost(instruction)
                 ends[outer.computation.name, chain] = outer
     return ends
 

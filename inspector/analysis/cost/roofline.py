@@ -95,6 +95,7 @@ class Roofline:
           share: share of the sum of all kernels' `least_s`; the total's is below 1 if kernels overlap.
           scope, source_file, source_line, phase: for a fusion, of the instructions in it that cause most of its time.
           library_line: the library line that the user's line led to.
+          collectives: names of its collectives in `Compiled.collectives()`, which may be inside a fusion.
           unknown: reasons why numbers are missing or incomplete.
         """
         return KERNEL_COLUMNS.data_frame(KernelRow(point, self.spent_s) for point in (*self.points, self.total))
@@ -255,6 +256,7 @@ def _point(timed: TimedKernel, costs: Mapping[str, InstructionCost], phases: Pha
         parts=found,
         limited_by=_unit(timed, bound),
         limit_source=_source(timed, bound, peak),
+        collectives=transfer.collectives if transfer else (),
     )
 
 

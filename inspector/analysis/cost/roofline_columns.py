@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
+from inspector.analysis.collectives.collective import with_other_names
 from inspector.analysis.cost.roofline_groups import Group
 from inspector.analysis.cost.roofline_point import Point
 from inspector.errors import Unavailable
@@ -109,7 +110,10 @@ def _itself(group: Group) -> Group:
 
 
 KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
-    TableColumn("name", "text", lambda row: row.point.name, "kernel", "Name of the kernel's instruction", views=_BOTH),
+    TableColumn(
+        "name", "text", lambda row: row.point.name, "kernel", "Name of the kernel's instruction, and of a collective inside",
+        views=_BOTH, text=lambda row: with_other_names(row.point.name, row.point.collectives),
+    ),
     TableColumn("executions", "int", lambda row: row.point.executions),
     TableColumn(
         "measured_s", "float", lambda row: row.measured_s, "measured time",
@@ -131,6 +135,7 @@ KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     TableColumn("source_line", "int", lambda row: row.point.line and row.point.line.line),
     TableColumn("phase", "text", lambda row: row.point.phase),
     TableColumn("library_line", "text", lambda row: library_text(row.point.origin.frames)),
+    TableColumn("collectives", "object", lambda row: list(row.point.collectives)),
     TableColumn(
         "source", "text", lambda row: line_text(row.point.origin.frames) or None, "source", "Line of your code", views=("pane",)
     ),

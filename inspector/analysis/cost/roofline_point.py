@@ -30,6 +30,7 @@ class Point:
       exposed_s: estimated time on the links that no kernel hides, for all executions, if each kernel is as fast as its
         roof allows; Unavailable if times are unknown.
       beside: names of the kernels that run during its communication.
+      collectives: names of its collectives in `Compiled.collectives()`; () for the module.
       filled: upper bound for the share of the chip's matrix unit that its products use, weighted by FLOPs; the rest is
         padding.
       limited_by: the unit that limits it, a part of `bound_by`: for example the vector unit or VMEM; "none" for the module.
@@ -48,6 +49,7 @@ class Point:
     parts: tuple[Part, ...] = ()
     exposed_s: float | Unavailable = 0.0
     beside: tuple[str, ...] = ()
+    collectives: tuple[str, ...] = ()
     filled: float | Unavailable = NO_PRODUCT
     limited_by: Unit | Unavailable = "none"
     limit_source: str = ""

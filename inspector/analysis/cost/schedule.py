@@ -64,16 +64,21 @@ class Schedule(Tabular):
         busy = sum(_length(each) for each in self.items if each.lane == "links")
         return max(0.0, busy - self.exposed_s) + sum(each.hidden_s for each in self.items)
 
-    def __repr__(self) -> str:
+    @property
+    def _title(self) -> str:
+        """The schedule in one line."""
         name, unknown = f"Schedule of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
         if self.missing and not self.seconds:
-            return f"<{name}: time unknown: {unknown}>"
-        text = (
-            f"<{name}: about {format_seconds(self.seconds)} at the roof, {format_seconds(self.exposed_s)} of it waiting"
+            return f"{name}: time unknown: {unknown}"
+        return (
+            f"{name}: about {format_seconds(self.seconds)} at the roof, {format_seconds(self.exposed_s)} of it waiting"
             f" for links; {format_seconds(self.hidden_s)} of communication hidden"
-            f"{f'; {unknown}' if unknown else ''}; an estimate>"
+            f"{f'; {unknown}' if unknown else ''}; an estimate"
         )
-        return with_hint(text, ".table(), .plot()")
+
+    def __repr__(self) -> str:
+        text = f"<{self._title}>"
+        return text if self.missing and not self.seconds else with_hint(text, ".table(), .plot()")
 
     def _repr_html_(self) -> str:
         return described(repr(self), table=self.table())
@@ -105,7 +110,7 @@ class Schedule(Tabular):
         axes.set_yticks(range(len(lanes)), lanes)
         axes.invert_yaxis()
         axes.set_xlabel("time in µs, each kernel at its roof")
-        axes.set_title(repr(self)[1:-1], fontsize=8, loc="left", wrap=True)
+        axes.set_title(self._title, fontsize=8, loc="left", wrap=True)
         kinds = [kind for kind in _COLORS if any(_kind(each) == kind for each in self.items)]
         patches = [Patch(facecolor=_COLORS[kind], label=kind) for kind in kinds]
         if patches:

@@ -16,7 +16,7 @@ from inspector.analysis.cost.schedule_simulation import Bound, KernelWork
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.errors import Missing, Unavailable, missing
-from inspector.hlo.module import Instruction, Module
+from inspector.hlo.module import Module
 from inspector.hlo.source import Origin
 from inspector.platforms import Peak
 
@@ -44,8 +44,17 @@ def works(timed: Iterable[TimedKernel]) -> dict[str, KernelWork]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transfer:
-    """The communication of a kernel with other devices: bytes, estimated time, and the instructions that start and end it."""
+    """The communication of a kernel with other devices.
 
+    Attributes:
+      collectives: names of its collectives.
+      link_bytes: bytes that one device sends.
+      link_s: estimated time in seconds.
+      starter, done: the instructions that start and end it.
+      origin, origin_name: source of the last collective, and the instruction that has it.
+    """
+
+    collectives: tuple[str, ...]
     link_bytes: float
     link_s: float
     starter: str
@@ -63,20 +72,15 @@ def _transfers(
         collectives.devices, links_of(peak, target, collectives.num_replicas * collectives.num_partitions)
     )
     for operation, collective in zip(operations(module), collectives, strict=True):
-        kernel, price = kernel_of(module, operation.operation), pricing.price(collective)
+        kernel, price = operation.kernel, pricing.price(collective)
+        before = found.get(kernel)
+        names = (*(before.collectives if before is not None else ()), collective.name)
         moved, seconds = price.sent_bytes, price.estimated_s
-        if (before := found.get(kernel)) is not None:
+        if before is not None:
             moved, seconds = before.link_bytes + moved, before.link_s + seconds
-        done = operation.done.name if operation.done else ""
-        found[kernel] = Transfer(moved, seconds, operation.holder.name, done, collective.origin, collective.source_name)
+        ends = operation.holder.name, operation.done.name if operation.done else ""
+        found[kernel] = Transfer(names, moved, seconds, *ends, collective.origin, collective.source_name)
     return found
-
-
-def kernel_of(module: Module, instruction: Instruction) -> str:
-    """Returns the name of the kernel that performs a collective: the instruction, or the fusion that contains it."""
-    callers = module.callers.get(instruction.computation.name, ())
-    is_fused = len(callers) == 1 and callers[0].opcode == "fusion"
-    return kernel_of(module, callers[0]) if is_fused else instruction.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

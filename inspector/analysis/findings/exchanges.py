@@ -11,7 +11,6 @@ from inspector.analysis.collectives.operations import Operation, operations
 from inspector.analysis.collectives.pricing.price import Price, Pricing
 from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.roofline_point import Point
-from inspector.analysis.cost.timed_kernels import kernel_of
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
@@ -78,7 +77,7 @@ def exchanges(
     for operation, collective in zip(operations(module), collectives, strict=True):
         found.setdefault(operation.holder.name, []).append((collective, operation))
     for (collective, operation), *others in found.values():
-        name, price = kernel_of(module, operation.operation), pricing.price(collective)
+        name, price = operation.kernel, pricing.price(collective)
         is_known = all(part.counted == links.doubt for part in price.unknown)
         if not others and name in kernels and is_known:
             yield Exchange(collective, operation, kernels[name], price, price.hops * links.network.latency_s)

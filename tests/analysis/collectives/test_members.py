@@ -53,7 +53,7 @@ def row(table: pd.DataFrame, logical_id: int) -> pd.Series:
             "gathered",
             3,
             "block 0 of 2 along dimension 1: f32[4,6]",
-            "all 2 blocks along dimension 1, in the order of the group: f32[4,12]",
+            "all 2 blocks along dimension 1, in order: f32[4,12]",
             [3, 2],
         ),
         (
@@ -66,15 +66,15 @@ def row(table: pd.DataFrame, logical_id: int) -> pd.Series:
         (
             "exchanged",
             1,
-            "own f32[4,6]: block j of 2 along dimension 0 goes to member j",
-            "block 1 of each of the 2 members along dimension 0, in their order: f32[4,6]",
+            "own f32[4,6], block j of 2 along dimension 0 for member j",
+            "block 1 of all 2 along dimension 0, in order: f32[4,6]",
             [0, 1],
         ),
         (
             "swapped",
             2,
-            "own (f32[4,6], f32[4,6]): operand j goes to member j",
-            "operand 0 of each of the 2 members, in their order: (f32[4,6], f32[4,6])",
+            "own 2 x f32[4,6], operand j for member j",
+            "operand 0 of all 2, in order: 2 x f32[4,6]",
             [2, 3],
         ),
         ("sent", 1, "own f32[4,6], sent to id 0", "f32[4,6] of id 0", [0]),

@@ -76,7 +76,7 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert list(table.columns) == [
         "name", "opcode", "executions", "flops", "main_memory_bytes", "link_bytes", "algorithm", "intensity", "bound_by",
         "limited_by", "least_s", "exposed_s", "filled", "share", "limit_source", "scope", "source_file", "source_line",
-        "phase", "library_line", "unknown",
+        "phase", "library_line", "collectives", "unknown",
     ]  # fmt: skip
     assert {str(table[n].dtype) for n in ("flops", "least_s", "share", "intensity", "link_bytes")} == {"Float64"}
     assert (table["unknown"] == "").all()

@@ -60,6 +60,7 @@ def test_a_course_takes_the_time_of_the_roofline(target: str) -> None:
     figure = course.plot()
     assert len(figure.axes[0].patches) == len(course)
     assert "an estimate" in figure.alternative_text
+    assert "Try" not in figure.alternative_text
 
 
 def test_only_the_exchanges_of_a_loop_cause_waits() -> None:
