@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -102,3 +103,31 @@ def test_a_reply_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     explorable._thread.submit(lambda: None).result()
     assert [reply.request for reply in explorable._replies.values()] == [{"type": "run_player"}]
     assert len(explorable._bundle()["text/html"]) > before
+
+
+def test_a_saved_page_has_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runs: list[object] = []
+
+    def run(played: object) -> dict[str, Any]:
+        runs.append(played)
+        return {
+            "type": "player_run",
+            "id": 0,
+            "error": None,
+            "device_kind": "fakes",
+            "before": ["3", "4"],
+            "after": ["7", "7"],
+        }
+
+    monkeypatch.setattr(module, "_run", run)
+    explorable = inspector.player("psum", 2)
+    assert "by the definition of the collective" in explorable._bundle()["text/html"]
+    for _ in range(2):
+        explorable.save_html(tmp_path / "page.html")
+    assert len(runs) == 1
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<caption>Measured on fakes</caption>" in page
+    assert "<tr><td>0</td><td>3</td><td>7</td></tr>" in page
+    assert "Measured on fakes" in explorable._bundle()["text/html"]
+    explorable.close()
+    explorable.save_html(tmp_path / "page.html")

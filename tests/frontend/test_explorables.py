@@ -128,7 +128,7 @@ def test_a_mesh_is_operated_by_keyboard(opened: Open) -> None:
     page.get_by_label("Axis sizes").press("Enter")
     expect(page.get_by_text("Expected 1 to 4 axes with 2 to 32 ids.")).to_be_visible()
     page.get_by_role("button", name="Run on virtual devices").press("Enter")
-    expect(page.get_by_text("Not recorded. Run the cell in a notebook to get more.")).to_be_visible()
+    expect(page.get_by_text("Not recorded. Run the cell in a notebook, press the button there")).to_be_visible()
 
 
 def test_axes_and_chips_are_dragged(opened: Open) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import html
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -116,7 +117,8 @@ def player(
         before=_texts(inputs),
         after=_texts(_outputs(played, inputs)),
     )
-    return Explorable("player", played.title, content, _form(content), lambda _: _run(played), [{"type": "run_player"}])
+    form = partial(_form, content)
+    return Explorable("player", played.title, content, form, lambda _: _run(played), [{"type": "run_player"}])
 
 
 def _named(name: str, members: int | Sequence[Sequence[int]], array_bytes: int) -> _Played:
@@ -254,8 +256,11 @@ def _function(played: _Played, count: int) -> Any:
             raise ParameterError(f"JAX has no function for {played.opcode} that runs on CPUs.")
 
 
-def _form(content: PlayerMessage) -> str:
-    """Returns the cost and the values for pages without scripts."""
+def _form(content: PlayerMessage, replies: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the cost and the values for pages without scripts: those of the run, if it ran."""
+    origin, shown = "An example, by the definition of the collective", (content["before"], content["after"])
+    for reply in replies:
+        origin, shown = f"Measured on {reply['device_kind']}", (reply["before"], reply["after"])
     costs = "".join(
         f"<tr><td>{network['name']}</td><td>{html.escape(cost['algorithm'])}</td><td>{cost['steps']}</td>"
         f"<td>{cost['hops']}</td><td>{format_bytes(math.ceil(cost['busiest'] * content['array_bytes']))}</td>"
@@ -266,10 +271,10 @@ def _form(content: PlayerMessage) -> str:
     )
     values = "".join(
         f"<tr><td>{number}</td><td>{before}</td><td>{after}</td></tr>"
-        for number, (before, after) in enumerate(zip(content["before"], content["after"], strict=True))
+        for number, (before, after) in enumerate(zip(*shown, strict=True))
     )
     heads = "<th>links</th><th>algorithm</th><th>steps</th><th>hops</th><th>busiest link</th><th>estimated time</th>"
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{costs}</tbody></table>" if costs else ""
-    return (
-        f"{table}<table><thead><tr><th>id</th><th>before</th><th>after</th></tr></thead><tbody>{values}</tbody></table>"
-    )
+    caption = f"<caption>{html.escape(origin)}</caption>"
+    heads = "<thead><tr><th>id</th><th>before</th><th>after</th></tr></thead>"
+    return f"{table}<table>{caption}{heads}<tbody>{values}</tbody></table>"

@@ -24,7 +24,7 @@ from inspector.widgets.saving.transcript import SentMessage, Transcript
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Replies to a request; may take seconds and raise any error."""
 
-_REMEDY = "Run the cell in a notebook to get more."
+_REMEDY = "Run the cell in a notebook, press the button there, and save the notebook again."
 _MOST_REPLIES = 64
 """Largest number of replies that a saved page contains."""
 
@@ -41,7 +41,7 @@ class Explorable:
         kind: messages.Explorable,
         title: str,
         content: Mapping[str, Any],
-        form: str,
+        form: str | Callable[[Sequence[Mapping[str, Any]]], str],
         answer: Answer | None = None,
         batch_requests: Sequence[Mapping[str, Any]] = (),
     ) -> None:
@@ -51,11 +51,11 @@ class Explorable:
           kind: name of the browser's half.
           title: title as text.
           content: the message that the browser draws.
-          form: HTML for pages without scripts.
+          form: HTML for pages without scripts, or a function that returns it for the replies so far.
           answer: replies to requests; None if the browser has none.
-          batch_requests: requests that are answered before a page is saved in batch, as by nbconvert.
+          batch_requests: requests that are answered before `save_html` or a run in batch, as by nbconvert, saves a page.
         """
-        self._title, self._form_html, self._batch_requests = title, form, batch_requests
+        self._title, self._form, self._batch_requests = title, form, batch_requests
         self._answer, self._is_closed = answer, False
         self._replies: dict[str, SentMessage] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"inspector-{kind}")
@@ -80,12 +80,16 @@ class Explorable:
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Writes an HTML page that needs no network and no notebook kernel.
 
+        If the element can run, and has not run yet, it runs once: the page then has the values. This may take seconds.
+
         Args:
           path: the file; an existing file is replaced.
 
         Raises:
           OSError: the file cannot be written.
         """
+        with contextlib.suppress(RuntimeError):  # closed
+            self._thread.submit(self._reply_in_batch).result()
         text = page(self._title, "", [self._element(name="", has_code=True)])
         with files.writing(path) as file:
             file.write(text.encode())
@@ -112,8 +116,7 @@ class Explorable:
             raise NotImplementedError  # IPython then shows its repr
         keep(self)
         if is_batch():  # the output is saved as it is now
-            for request in self._batch_requests:
-                self._reply({**request, "id": 0})
+            self._reply_in_batch()
         bundle = self._app._repr_mimebundle_(**kwargs)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         self._stored.display({**(data or {}), "text/plain": self._title}, self._bundle())
@@ -132,9 +135,14 @@ class Explorable:
     def _element(self, *, name: str, has_code: bool) -> str:
         about = f"Saved {dt.datetime.now().astimezone():%Y-%m-%d %H:%M}"
         stored = (*self._app.stored_messages(), *self._replies.values())
+        form = (
+            self._form
+            if isinstance(self._form, str)
+            else self._form([reply.message for reply in self._replies.values()])
+        )
         transcript = Transcript(about, self._app.arrangement, stored).repacked()
         return element(
-            f"<p><b>{html.escape(self._title)}</b></p>{self._form_html}",
+            f"<p><b>{html.escape(self._title)}</b></p>{form}",
             transcript,
             _REMEDY,
             name=name,
@@ -144,6 +152,12 @@ class Explorable:
     def _on_request(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(RuntimeError):  # closed
             self._thread.submit(self._reply, message)
+
+    def _reply_in_batch(self) -> None:
+        """Answers the requests of a page that nobody operated."""
+        for request in self._batch_requests:
+            if json.dumps(request, sort_keys=True) not in self._replies:
+                self._reply({**request, "id": 0})
 
     def _reply(self, message: Mapping[str, Any]) -> None:
         if self._answer is None:
