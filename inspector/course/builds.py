@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from inspector.course.answers import Number
 from inspector.course.checking import questions
-from inspector.course.handed_in import asked, source
+from inspector.course.handed_in import Cell, asked, is_answer, source
 from inspector.course.question import Question
-
-Cell = dict[str, Any]
-
-_ANSWER = "<details>"
-_LONG = 12
-"""Lines of code from which a cell has its own slide."""
+from inspector.course.slides import slides
 
 
 def build(notebook: Mapping[str, Any], form: str) -> dict[str, Any]:
@@ -55,7 +49,7 @@ def solution(question: Question) -> str:
 
 def _without_answers(cells: list[Cell]) -> Iterator[Cell]:
     for cell in cells:
-        if not _is_answer(cell):
+        if not is_answer(cell):
             yield {**cell, "outputs": [], "execution_count": None} if cell["cell_type"] == "code" else cell
 
 
@@ -94,23 +88,11 @@ def _otter(cells: list[Cell]) -> Iterator[Cell]:
             yield _cell(kind, f"{part}-{number}", text)
 
 
-def _slides(cells: list[Cell]) -> Iterator[Cell]:
-    for cell in cells:
-        text = source(cell)
-        if _is_answer(cell):
-            kind = "notes"
-        elif cell["cell_type"] == "markdown":
-            kind = "slide" if re.match(r"#|\*\*Summary", text) else "subslide"
-        else:
-            kind = "subslide" if text.count("\n") >= _LONG or _has_picture(cell) else "-"
-        yield {**cell, "metadata": {**cell["metadata"], "slideshow": {"slide_type": kind}}}
-
-
 _FORMS: Mapping[str, Callable[[list[Cell]], Iterator[Cell]]] = {
     "student": _without_answers,
     "nbgrader": _nbgrader,
     "otter": _otter,
-    "slides": _slides,
+    "slides": slides,
 }
 FORMS = tuple(_FORMS)
 
@@ -128,14 +110,6 @@ def _question(number: str) -> Question:
 def _question_of(cell: Cell) -> str | None:
     found = list(asked(source(cell))) if cell["cell_type"] == "code" else []
     return found[0][0] if found else None
-
-
-def _is_answer(cell: Cell) -> bool:
-    return cell["cell_type"] == "markdown" and source(cell).startswith(_ANSWER)
-
-
-def _has_picture(cell: Cell) -> bool:
-    return any("image/png" in output.get("data", {}) for output in cell.get("outputs", ()))
 
 
 def _graded(cell: Cell, name: str, *, solution: bool = False, points: int = 0) -> Cell:

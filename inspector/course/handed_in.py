@@ -14,6 +14,8 @@ from inspector.course.checking import LESSONS, check, questions
 from inspector.errors import ModuleError, ParameterError
 from inspector.support import files
 
+Cell = dict[str, Any]
+
 Result = Literal["right", "wrong", "no answer", "not readable"]
 
 _MOST_BYTES = 64 << 20
@@ -109,6 +111,11 @@ def read_notebook(path: str | Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         pass
     raise ModuleError(f"{str(path)!r} is not a Jupyter notebook: expected JSON with cells.")
+
+
+def is_answer(cell: Mapping[str, Any]) -> bool:
+    """Reports whether a cell is the folded answer to a question."""
+    return cell["cell_type"] == "markdown" and source(cell).startswith("<details>")
 
 
 def source(cell: Mapping[str, Any]) -> str:

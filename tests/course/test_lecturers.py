@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -132,6 +133,12 @@ def test_lessons_in_other_forms(path: Path, form: str) -> None:
         kinds = [cell["metadata"]["slideshow"]["slide_type"] for cell in cells]
         assert kinds[0] == "slide"
         assert kinds.count("notes") == len(numbers)
+        code = "\n".join(source(cell) for cell in cells if cell["cell_type"] == "code")
+        assert not re.findall(r"^(?:import|from|assert|jax\.config) .*", code, re.MULTILINE)
+        shown = [(cell, kind) for cell, kind in zip(cells, kinds, strict=True) if kind not in ("notes", "skip")]
+        for (cell, _), (after, kind) in itertools.pairwise(shown):
+            if 'check("' in source(cell) and 'check("' not in source(after):
+                assert kind in ("slide", "subslide"), f"the slide of {source(cell)} shows {source(after)}"
         return
     assert "<details>" not in texts
     if form == "student":
