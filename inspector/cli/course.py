@@ -43,7 +43,7 @@ def scores(paths: tuple[str, ...], output: str | None) -> None:
 @click.option("--format", "form", type=click.Choice(_FORMS), required=True, help="Form of the lessons.")
 @click.option("-o", "--output", type=click.Path(file_okay=False), required=True, help="Folder to write into.")
 def build(notebooks: tuple[str, ...], form: str, output: str) -> None:
-    """Write lessons in another form.
+    """Write lessons in another form, with the recordings (NAME.inspector) that they read.
 
     \b
       student   without answers and outputs
@@ -61,10 +61,16 @@ def build(notebooks: tuple[str, ...], form: str, output: str) -> None:
         target = folder / Path(name).name
         if target.resolve() == Path(name).resolve():
             raise ParameterError(f"{name!r} would replace itself. Give another folder with -o.")
-        built = as_text(build(read_notebook(name), form))
+        recording = Path(name).with_suffix(".inspector")
+        recordings = [recording] if recording.is_file() else []
+        built = as_text(build(read_notebook(name), form, [path.name for path in recordings]))
         folder.mkdir(parents=True, exist_ok=True)
         files.write_text(target, built)
         click.echo(str(target))
+        for path in recordings:
+            with files.writing(folder / path.name) as file:
+                file.write(path.read_bytes())
+            click.echo(str(folder / path.name))
 
 
 @course.command()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inspector.course.answers import Number
@@ -19,17 +19,19 @@ from inspector.course.question import Question
 from inspector.course.slides import slides
 
 
-def build(notebook: Mapping[str, Any], form: str) -> dict[str, Any]:
+def build(notebook: Mapping[str, Any], form: str, recordings: Sequence[str] = ()) -> dict[str, Any]:
     """Returns a lesson in another form, with new cells where questions are.
 
     Args:
       notebook: the lesson, as JSON.
       form: one of `FORMS`.
+      recordings: names of files that the lesson reads, in its folder.
     """
     built = copy.deepcopy(dict(notebook))
     built["cells"] = list(_FORMS[form](built["cells"]))
     if form == "otter":
-        config = "# ASSIGNMENT CONFIG\nsolutions_pdf: false\nexport_cell: false\ngenerate: false\n"
+        config = "# ASSIGNMENT CONFIG\nsolutions_pdf: false\nexport_cell: false\nrequirements: [jax-inspector]\n"
+        config += f"files: {json.dumps(list(recordings))}\n" if recordings else ""
         built["cells"].insert(0, _cell("raw", "config", config))
     return built
 

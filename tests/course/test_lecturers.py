@@ -165,6 +165,22 @@ def test_the_metadata_of_nbgrader() -> None:
     assert len({each["grade_id"] for each in graded}) == len(graded) == 10
 
 
+def test_recordings_go_with_a_lesson(tmp_path: Path) -> None:
+    source_folder, out = tmp_path / "in", tmp_path / "out"
+    source_folder.mkdir()
+    handed_in(source_folder, {}, "a.ipynb")
+    (source_folder / "a.inspector").write_bytes(b"recorded")
+    built = CliRunner().invoke(
+        commands, ["course", "build", str(source_folder / "a.ipynb"), "--format", "otter", "-o", str(out)]
+    )
+    assert built.output.splitlines() == [str(out / "a.ipynb"), str(out / "a.inspector")]
+    assert (out / "a.inspector").read_bytes() == b"recorded"
+    config = source(read_notebook(out / "a.ipynb")["cells"][0])
+    assert 'files: ["a.inspector"]' in config
+    # Otter runs the tests with the files for Gradescope, so they must be generated.
+    assert "generate" not in config
+
+
 def test_the_cells_of_otter() -> None:
     cells = build(read_notebook(SECOND), "otter")["cells"]
     marks = [source(cell).splitlines()[0] for cell in cells if cell["cell_type"] == "raw"]
