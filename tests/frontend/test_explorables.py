@@ -181,3 +181,24 @@ def test_a_game_is_played_by_keyboard_and_judged_by_what_the_page_contains(opene
     page.get_by_role("button", name="Judge").press("Enter")
     expect(verdict).to_have_text("Without a notebook kernel, by the rules: sends 1 MiB, your best so far.")
     expect(page.locator("tr.insp-explorable-best")).to_contain_text("A[i:x, j:y] · B[j:y, k] → C[i:x, k]")
+
+
+@pytest.mark.parametrize("width", [900, 1400])
+def test_no_table_is_cut_off_and_the_least_time_is_bold(opened: Open, width: int) -> None:
+    page = opened(inspector.player("psum", 4))
+    page.set_viewport_size({"width": width, "height": 800})
+    cut = "tables => tables.filter(t => t.scrollWidth > t.parentElement.clientWidth + 1).length"
+    assert page.locator(".insp-explorable-table").evaluate_all(cut) == 0
+    bold = "cells => cells.filter(c => Number(getComputedStyle(c).fontWeight) > 500).map(c => c.textContent)"
+    assert page.locator(".insp-explorable-table td.insp-number").evaluate_all(bold) == ["21.7 µs"]
+
+
+def test_the_names_of_algorithms_fit_in_the_picture_of_a_race(opened: Open) -> None:
+    page = opened(inspector.race("all-reduce", 16))
+    page.get_by_role("button", name="Check", exact=True).first.press("Enter")
+    names = page.locator(".insp-race-name")
+    expect(names.filter(has_text="halving and doubling").first).to_be_visible()
+    cut = (
+        "names => names.filter(n => n.getBoundingClientRect().right > n.ownerSVGElement.getBoundingClientRect().right)"
+    )
+    assert names.evaluate_all(f"names => ({cut})(names).map(n => n.textContent)") == []

@@ -11,7 +11,7 @@ import type { Synced } from "../state/synced.ts";
 import { titleOf } from "./parts.ts";
 
 const [WIDTH, HEIGHT] = [360, 230];
-const [LEFT, RIGHT, TOP, BOTTOM] = [44, 110, 8, 30];
+const [LEFT, RIGHT, TOP, BOTTOM] = [44, 124, 8, 30];
 const NAME_PX = 12;
 /** Range of the latency slider, as powers of ten of seconds. */
 const [LEAST_LATENCY, MOST_LATENCY] = [-8, -4];
@@ -196,7 +196,10 @@ class Lane {
     if (!verdict) update(this.verdict, { class: "insp-race-verdict" });
     const [first, ...rest] = this.regimes;
     const later = rest.map(({ cost, from }) => `from ${format(Math.round(from), "bytes")}: ${cost.algorithm}`);
-    this.verdict.textContent = `${verdict}Fastest: ${[first!.cost.algorithm, ...later].join("; ")}.`;
+    const fastest = later.length
+      ? [first!.cost.algorithm, ...later].join("; ")
+      : `${first!.cost.algorithm}, at all sizes`;
+    this.verdict.textContent = `${verdict}Fastest: ${fastest}.`;
   }
 
   private draw(): void {
@@ -310,11 +313,5 @@ function axes(
 }
 
 function shortName(algorithm: string): string {
-  return algorithm === "halving and doubling"
-    ? "halving, doubling"
-    : algorithm === "bidirectional ring"
-      ? "two-way ring"
-      : algorithm.startsWith("reduction")
-        ? "in switches"
-        : algorithm;
+  return algorithm.startsWith("reduction") ? "in switches" : algorithm;
 }
