@@ -46,7 +46,7 @@ def write(path: Path) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if "outputs" in cell:
-            cell.outputs = [output for output in cell.outputs if not _is_left_out(output)]
+            cell.outputs = _joined([output for output in cell.outputs if not _is_left_out(output)])
         for output in cell.get("outputs", ()):
             _clean(output)
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
@@ -68,6 +68,17 @@ def _is_left_out(output: nbformat.NotebookNode) -> bool:
     if output.get("name") != "stderr":
         return False
     return all(any(words in line for words in START_OF_JAX) for line in output.text.splitlines())
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Returns the outputs with the text that one stream has in sequence as one: a kernel divides it by time."""
+    joined: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        if joined and output.get("name") and joined[-1].get("name") == output.name:
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _clean(output: nbformat.NotebookNode) -> None:
