@@ -138,7 +138,8 @@ def _fields_of(text: str | Target) -> _Fields:
     if fields is None:
         raise TargetError(
             f"Unknown target {short(value)}.{_meant(value)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
-            " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
+            " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8'), and for another version of"
+            " JAX the version after it, such as 'cpu@jax==0.12.0.1'."
         )
     return (*fields, version)
 

@@ -19,11 +19,13 @@ class Printed:
         self._lock = threading.Lock()
         self._parts: list[str] = []
         self._length = self._lines = 0
+        self._is_full = False
 
     def add(self, text: str) -> None:
         """Adds text."""
         with self._lock:
-            kept = text[: max(0, _MOST - self._length)]
+            self._is_full = self._is_full or self._length + len(text) > _MOST  # whole texts, so that no line is cut
+            kept = "" if self._is_full else text
             self._parts.append(kept)
             self._length += len(kept)
             self._lines += text[len(kept) :].count("\n")

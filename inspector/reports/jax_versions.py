@@ -16,6 +16,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -91,6 +92,10 @@ os._exit(status if status >= 0 else 1)
 """
 
 _is_wanted: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar("is_wanted", default=lambda: True)
+
+
+# What uv reports if the index has no such version, for any Python.
+_NO_VERSION = re.compile(r"there is no version of\s+jax(\[[^]]*\])?==")
 
 
 @contextlib.contextmanager
@@ -196,6 +201,11 @@ def install(version: str, platform: str, tell: Callable[[str], object]) -> Path:
 def _installed(uv: Sequence[str], version: str, platform: str, folder: Path, partial: Path) -> Path:
     try:
         message = _build(uv, version, platform, partial, folder.with_name(f"{folder.name}.requirements"))
+        if _NO_VERSION.search(message):
+            raise TargetError(
+                f"JAX {version} does not exist: the package index has no such version. Its versions are listed at"
+                " https://pypi.org/project/jax/#history."
+            )
         if message:
             raise TargetError(
                 f"JAX {version} cannot be installed into {folder}. This needs a network, and a Python version that it supports."
@@ -263,6 +273,8 @@ def _build(uv: Sequence[str], version: str, platform: str, folder: Path, require
             files.write_text(requirements, resolved.read_text())
             return ""
         refusals.append(f"with Python {python[-1]}: {message}")
+        if _NO_VERSION.search(message):
+            break  # another Python would not find it either
     return "; ".join(refusals)
 
 

@@ -64,6 +64,10 @@ class OtherJax:
             running(request),
         )
 
+    def install(self, request: CompileRequest) -> Job[Path]:
+        """Starts installing the version that a request names, if needed. Later requests then take the time of their work only."""
+        return self._put(request, lambda job, _: self._python(job, request), f"installing JAX {request.target.jax}")
+
     def close(self) -> None:
         """Cancels queued jobs, stops an installation, and ends the processes."""
         self._is_closed = True

@@ -78,7 +78,8 @@ def accuracy(
     Args:
       lowered: the program, from `inspector.lower(fun, *args)`.
       args: the function's arguments, as for `Compiled.run`; without any, inputs are generated.
-      variants: variants of the baseline, one or a list: options or targets, as for `explore(compare=...)`. Each is compiled for
+      variants: variants of the baseline, one or a list: options or targets, as for `explore(compare=...)`, but not of another JAX,
+        which only an Explorer runs. Each is compiled for
         the baseline's target, or without options for its own target.
       target: the target of the baseline.
       options: the options of the baseline.
@@ -240,6 +241,11 @@ class AccuracyMeasurement:
         if not isinstance(baseline, Unavailable) and (under := [each for each in baseline if each.underflows]):
             listed = format_list([f"result{each.path} ({each.dtype})" for each in under], _NAMED)
             notes.append(f"0 by underflow: the exact values are below the smallest normal number of the type: {listed}")
+        results = zip(self._requests[BASELINE].program.results, exact.arrays, strict=True)
+        if odd := [
+            f"result{each.path}" for each, array in results if array.dtype.kind in "fc" and np.isnan(array).any()
+        ]:
+            notes.append(f"NaN also with 64 bits: {format_list(odd, _NAMED)}")
         if not any(array.dtype.kind in "fc" for array in exact.arrays):
             notes.append("the program has no floating-point results")
         return tuple(notes)

@@ -134,6 +134,8 @@ def test_invalid_parameters_are_refused(lowered: inspector.Lowered) -> None:
         r"atol is nan\. Expected a number": ((lowered, {}, NANS), {"atol": math.nan}, ParameterError),
         "xla_nonsense": ((lowered, {}, {"xla_nonsense": 1}), {}, UnknownFlagError),
         "pair of a target and options": ((lowered, {}, ("cpu", {}, 3)), {}, ParameterError),
+        "Unknown target 'cpu@jax=0.12.0.1'.*'cpu@jax==0.12.0.1'": ((lowered, {}, "cpu@jax=0.12.0.1"), {}, TargetError),
+        "A side is options, a target such as 'cpu'.* got 5": ((lowered, {}, 5), {}, ParameterError),
         "runs the program, but tpu:v5e:2x2": ((lowered, {}, "tpu:v5e:2x2"), {}, TargetError),
         "was compiled from another program": ((lowered, {}, other), {}, ParameterError),
         "wait must be True or False": ((lowered, {}, NANS), {"wait": 1}, OptionError),

@@ -126,6 +126,40 @@ def test_an_idle_process_ends_and_starts_again(
 
 
 @pytest.mark.slow
+def test_an_installation_is_no_failure_of_a_side(
+    other: Path, other_version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: list[str] = []
+
+    def slow(version: str, *_: object) -> Path:
+        time.sleep(0 if installed else 16)
+        installed.append(version)
+        return other
+
+    monkeypatch.setattr(other_jax.OtherJax.__init__, "__defaults__", (None, slow))
+    other_jax.shared_other_jax.cache_clear()
+    lowered = inspector.lower(jnp.sin, ARRAY)
+    sides = "cpu", f"cpu@jax=={other_version}"
+    found = inspector.bisect(lowered, *sides, ARRAY, trial_limit_s=15.0, reproduce=False, show_progress=False)
+    other_jax.shared_other_jax().close()
+    other_jax.shared_other_jax.cache_clear()
+    assert found.verdict == "no difference"
+
+
+def test_a_version_that_cannot_be_installed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(version: str, *_: object) -> Path:
+        raise TargetError(f"JAX {version} does not exist")
+
+    monkeypatch.setattr(other_jax.OtherJax.__init__, "__defaults__", (None, missing))
+    other_jax.shared_other_jax.cache_clear()
+    lowered = inspector.lower(jnp.sin, ARRAY)
+    for sides in (("cpu", "cpu@jax==0.0.1"), ("cpu@jax==0.0.1", "cpu")):
+        with pytest.raises(TargetError, match=r"JAX 0\.0\.1 does not exist"):
+            inspector.bisect(lowered, *sides, ARRAY, show_progress=False)
+    other_jax.shared_other_jax.cache_clear()
+
+
+@pytest.mark.slow
 def test_a_difference_between_two_versions_is_taken_to_the_pass(
     other: Path, other_version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -140,9 +174,19 @@ def test_a_difference_between_two_versions_is_taken_to_the_pass(
     assert found.verdict == "found"
     assert [str(each) for each in found.culprits] == [f"target=cpu@jax=={other_version} (good: cpu)"]
     assert "algsimp" in str(found.compiler_pass)
+    assert "differences in how JAX lowers are not compared" in found.notes[0]
     found.save_reproduction(tmp_path)
     shown = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, text=True)
-    assert (shown.returncode, f"needs JAX {other_version}" in shown.stdout) == (2, True)
+    assert (shown.returncode, f"a Python that has JAX {other_version}: run.py bad=" in shown.stdout) == (2, True)
+    shown = subprocess.run([other, tmp_path / "run.py", f"bad={other}"], capture_output=True, text=True)
+    assert (shown.returncode, f"a Python that has JAX {jax.__version__}: run.py good=" in shown.stdout) == (2, True)
+    shown = subprocess.run([sys.executable, tmp_path / "run.py", "bad=/no/python"], capture_output=True, text=True)
+    assert (shown.returncode, "/no/python cannot be started" in shown.stdout) == (2, True)
+    without_jax = tmp_path / "python"
+    without_jax.write_text("#!/bin/sh\nexit 1\n")
+    without_jax.chmod(0o700)
+    shown = subprocess.run([sys.executable, tmp_path / "run.py", f"bad={without_jax}"], capture_output=True, text=True)
+    assert (shown.returncode, "The difference shows" in shown.stdout) == (2, False)
     shown = subprocess.run([sys.executable, tmp_path / "run.py", f"bad={other}"], capture_output=True, text=True)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "1 of 2 values differ" in shown.stdout

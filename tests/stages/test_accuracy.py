@@ -345,3 +345,13 @@ def test_a_line_of_a_notebook_cell_comes_after_the_operation() -> None:
     frame = Frame("/tmp/ipykernel_7/12.py", 9)
     found = Departure("not finite", "exp2", "float32[4]", (frame,), 0.0, np.inf, np.inf, 0, 1)
     assert found.words.startswith("exp2 in line 9 of a notebook cell is the first value")
+
+
+def test_nan_that_64_bits_have_too_is_noted() -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.where(x > 0, jnp.sqrt(x), 0.0).sum()
+
+    x = np.float32([0, 1, 4])
+    found = inspector.accuracy(inspector.lower(jax.grad(loss), x), x, target="cpu")
+    assert found.variants[0].verdict == "as accurate"
+    assert "NaN also with 64 bits: result" in found.notes

@@ -167,7 +167,8 @@ class ValuesJudge(Judge[tuple[Array, ...]]):
 
     def _words(self, good: tuple[Array, ...], other: tuple[Array, ...]) -> str:
         for number, (reference, ours) in enumerate(zip(good, other, strict=True)):
-            if not departures(ours, reference, self._rtol, self._atol).any():
+            apart = int(departures(ours, reference, self._rtol, self._atol).sum())
+            if not apart:
                 continue
             found = difference("", ours, reference)
             place = f"output {number}" if len(good) > 1 else "output"
@@ -178,7 +179,7 @@ class ValuesJudge(Judge[tuple[Array, ...]]):
                 )
             size = found.scaled if isinstance(found.scaled, float) else None
             by = f", by up to {size:.2g} of the largest value" if size is not None else ""
-            return f"{place}: {found.differing:,} of {found.count:,} values differ{by}"
+            return f"{place}: {apart:,} of {found.count:,} values differ{by}"
         return "equal within tolerance"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from inspector.api.bisection.search import Memory, minimal_subset
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import Engine
+from inspector.compilation.engine import Engine, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
@@ -25,6 +27,7 @@ from inspector.errors import CompilationError, ModuleError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import choose_inputs
 from inspector.reports.other_jax import shared_other_jax
+from inspector.reports.portable import installed_jax
 from inspector.stages.bisection.reproduction import Reproduction
 from inspector.stages.bisection.result import (
     Bisection,
@@ -96,6 +99,7 @@ class Bisector:
         self._good_program: CompiledProgram | None = None
         self._found: dict[Side, CompiledProgram] = {}
         self._difference = ""
+        self._started = set[Target]()
         for side in (question.good, question.bad):
             self._pool(side.target)
 
@@ -118,6 +122,7 @@ class Bisector:
         """
         question = self._question
         try:
+            self._install_versions()
             verdict = self._compare_sides()
         except OverError:
             self._difference = "the time limit ended before both sides were compared"
@@ -131,6 +136,20 @@ class Bisector:
         culprit = changed(question.good, culprits)
         found: CulpritDetails = self._details(culprit)
         return self._result("found", culprits, found)
+
+    def _install_versions(self) -> None:
+        """Installs the versions of JAX that sides name, which takes longer than a trial may.
+
+        Raises:
+          TargetError: a version cannot be installed.
+        """
+        targets = {side.target for side in (self._question.good, self._question.bad) if side.target.jax}
+        for target in targets:
+            self._pool(target).work(functools.partial(_install, self._request(target)))
+        if targets:
+            self._notes.append(
+                f"Both sides compile the StableHLO of JAX {installed_jax()}: differences in how JAX lowers are not compared."
+            )
 
     def _result(
         self, verdict: Verdict, culprits: tuple[FlagChange, ...] = (), found: CulpritDetails | None = None
@@ -409,7 +428,11 @@ class Bisector:
 
     def _attempt(self, side: Side, request: CompileRequest) -> CompiledProgram | FailedEffect:
         pool = self._pool(side.target)
-        return pool.attempt(request, self._trial_s, lambda job, limit_s: job.result(limit_s))
+        # The first request to another JAX also starts its process.
+        is_starting = bool(side.target.jax) and side.target not in self._started
+        self._started.add(side.target)
+        limit_s = None if is_starting else self._trial_s
+        return pool.attempt(request, limit_s, lambda job, limit_s: job.result(limit_s))
 
     def _request(self, target: Target) -> CompileRequest:
         if target not in self._requests:
@@ -431,6 +454,10 @@ class CulpritDetails:
     compiler_pass: Any
     changes: Any
     reproduction: Any
+
+
+def _install(request: CompileRequest, _: Engine) -> Job[Path]:
+    return shared_other_jax().install(request)
 
 
 def _lines(lowered: Lowered, program: Program) -> tuple[str, ...]:

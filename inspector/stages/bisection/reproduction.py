@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import os
 from pathlib import Path
 from typing import Any
@@ -84,13 +85,15 @@ class Reproduction:
     def _facts(self) -> dict[str, object]:
         """Returns the constants of the script."""
         sides = {"good": self.good, "bad": self.bad}
+        installed = importlib.metadata.version("jax")
         return {
             "DIFFERENCE": self.difference,
             "BY": self.by,
             "SIDES": {name: _settings(side) for name, side in sides.items()},
             "TARGETS": {name: str(side.target) for name, side in sides.items()},
             "PLATFORMS": {name: _platform(side) for name, side in sides.items()},
-            "VERSIONS": {name: side.target.jax for name, side in sides.items()},
+            "VERSIONS": {name: side.target.jax or installed for name, side in sides.items()},
+            "ARE_VERSIONS_COMPARED": self.good.target.jax != self.bad.target.jax,
             "INPUT_TYPES": [value.dtype.name for value in self.inputs],
             "OUTPUT_TYPES": [(dtype, shape) for shape, dtype in self.outputs],
             "TOLERANCES": [TOLERANCES.get(dtype, 0.0) for _, dtype in self.outputs],

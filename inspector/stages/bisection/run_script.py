@@ -23,10 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
 
+CANNOT_RUN, FAILED = 2, 3
 FOLDER = Path(__file__).resolve().parent
 
 #FACTS#
@@ -69,6 +71,22 @@ def timed_compile(lowered, options):
 
 
 def run_side(side, path):
+    import jax
+
+    if jax.__version__ != VERSIONS[side]:
+        print(f"{side}: this Python has JAX {jax.__version__}, not {VERSIONS[side]}")
+        if ARE_VERSIONS_COMPARED:
+            print(f"Pass a Python that has JAX {VERSIONS[side]}: run.py {side}=/path/to/python")
+            return CANNOT_RUN
+    try:
+        write_side(side, path)
+    except Exception:
+        traceback.print_exc()
+        return FAILED
+    return 0
+
+
+def write_side(side, path):
     arrays = inputs()
     compiled, seconds = compile_side(side, arrays)
     found = {"compile_time": np.float64(seconds)}
@@ -88,7 +106,11 @@ def run_side(side, path):
 def child(side, path, python):
     environment = dict(os.environ, JAX_PLATFORMS=os.environ.get("JAX_PLATFORMS") or PLATFORMS[side])
     environment["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " " + SIDES[side]["xla_flags"]).strip()
-    return subprocess.run([python, __file__, side, path], env=environment).returncode
+    try:
+        return subprocess.run([python, __file__, side, path], env=environment).returncode
+    except OSError as e:
+        print(f"{python} cannot be started: {e}")
+        return CANNOT_RUN
 
 
 def differing(good, bad):
@@ -113,23 +135,31 @@ def differing(good, bad):
 def main():
     if len(sys.argv) == 3 and sys.argv[1] in SIDES:
         return run_side(*sys.argv[1:])
-    pythons = dict(each.split("=", 1) for each in sys.argv[1:] if "=" in each)
-    print(f"good: {TARGETS['good']} {SIDES['good']}")
-    print(f"bad:  {TARGETS['bad']} {SIDES['bad']}")
+    print(f"good: {TARGETS['good']} {SIDES['good']}, with JAX {VERSIONS['good']}", flush=True)
+    print(f"bad:  {TARGETS['bad']} {SIDES['bad']}, with JAX {VERSIONS['bad']}", flush=True)
     if None in PLATFORMS.values():
         print(f"The difference is between {TARGETS}, which JAX on this machine cannot run. Compile module.mlir for them.")
-        return 2
-    missing = [side for side in SIDES if VERSIONS[side] and side not in pythons]
-    if missing:
-        for side in missing:
-            print(f"The {side} side needs JAX {VERSIONS[side]}. Pass a Python that has it: run.py {side}=/path/to/python")
-        return 2
+        return CANNOT_RUN
+    pythons = dict.fromkeys(SIDES, sys.executable)
+    for argument in sys.argv[1:]:
+        side, _, python = argument.partition("=")
+        if side not in SIDES or not python:
+            print(f"{argument!r}: expected good=/path/to/python or bad=/path/to/python")
+            return CANNOT_RUN
+        pythons[side] = python
     with tempfile.TemporaryDirectory() as folder:
         paths = {side: os.path.join(folder, f"{side}.npz") for side in SIDES}
-        status = {side: child(side, path, pythons.get(side, sys.executable)) for side, path in paths.items()}
-        if status["good"] or status["bad"]:
-            print(f"exit status: good {status['good']}, bad {status['bad']}")
-            shown = not status["good"]
+        status = {side: child(side, path, pythons[side]) for side, path in paths.items()}
+        failed = {side: code == FAILED or code < 0 for side, code in status.items()}  # a signal is a crash
+        if any(code and not failed[side] for side, code in status.items()):
+            return CANNOT_RUN
+        if any(failed.values()):
+            print(f"failed: {', '.join(side for side in SIDES if failed[side])}")
+            if BY != "failure":
+                return CANNOT_RUN
+            shown = failed["bad"] and not failed["good"]
+        elif BY == "failure":
+            shown = False
         else:
             with np.load(paths["good"]) as good, np.load(paths["bad"]) as bad:
                 shown = differing(good, bad)

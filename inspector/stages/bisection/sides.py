@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ SideLike = Options | Mapping[str, FlagValue] | str | Target | CompiledProgram | 
 """The forms of a side: options, a target, a pair of both, or a compiled program with its target and options."""
 
 TARGET = "target"
+_LIKE_A_TARGET = re.compile(r"(cpu|tpu|gpu|attached)|[^=]*@")  # a mistake in one, rather than in a flag
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Options)) - {"flags"}
 
 
@@ -48,8 +50,13 @@ class Side:
                     f" {short(value)}."
                 )
             return cls._checked(Target.parse(value[0]), Options.of(value[1]))
-        if isinstance(value, Target) or (isinstance(value, str) and _is_target(value)):
+        if isinstance(value, Target) or (isinstance(value, str) and (_is_target(value) or _LIKE_A_TARGET.match(value))):
             return cls(Target.parse(value))
+        if value is not None and not isinstance(value, (str, Mapping, Options)):
+            raise ParameterError(
+                "A side is options, a target such as 'cpu' or 'cpu@jax==0.12.0.1', a pair of a target and options, or a compiled"
+                f" program, got {short(value)}."
+            )
         return cls._checked(Target.parse(target), Options.of(value))
 
     @classmethod
