@@ -60,6 +60,13 @@ function recorded({ messages, graphs, runs, products }) {
       emit({ ...content, id }, buffers.map(decode));
     };
   let isCancelled = false;
+  const run = async ({ variant }) => {
+    const state = (state, stage, result = null) =>
+      emit({ type: "run", variant, state, stage, elapsed_s: 0, error: null, result });
+    state("running", "warming up");
+    await wait(120);
+    state("done", "done", runs[variant]);
+  };
   return {
     record: async ({ variant, product }) => {
       isCancelled = false;
@@ -88,13 +95,8 @@ function recorded({ messages, graphs, runs, products }) {
       await wait(40);
       play(graphs[variant] ?? []);
     },
-    run: async ({ variant }) => {
-      const state = (state, stage, result = null) =>
-        emit({ type: "run", variant, state, stage, elapsed_s: 0, error: null, result });
-      state("running", "warming up");
-      await wait(120);
-      state("done", "done", runs[variant]);
-    },
+    run,
+    run_all: () => Promise.all(Object.keys(runs).map((variant) => run({ variant: Number(variant) }))),
     remove: ({ variant }) => emit({ type: "variant_removed", variant }),
   };
 }
