@@ -92,9 +92,9 @@ class LiveWork(Work):
 
     def engine_of_proofs(self, target: Target) -> Engine | None:
         """Returns the other version of JAX that compiles for a target; None for this one."""
-        from inspector.reports.other_jax import shared_other_jax
+        from inspector.reports.other_jax import other_jax_of
 
-        return shared_other_jax() if target.jax else None
+        return other_jax_of(target)
 
     def run(self, compiled: CompiledProgram, repeat: int) -> Measuring[Run]:
         """Starts a measurement on the user's arguments."""
@@ -211,9 +211,9 @@ class LiveWork(Work):
 def _engine(program: Program, target: Target) -> Engine:
     """Returns the engine of a program and a target, which may name another version of JAX."""
     from inspector.engines.shared_engines import default_engine
-    from inspector.reports.other_jax import shared_other_jax
+    from inspector.reports.other_jax import other_jax_of
 
-    return shared_other_jax() if target.jax else default_engine(program, target)
+    return other_jax_of(target) or default_engine(program, target)
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:

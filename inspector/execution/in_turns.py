@@ -114,7 +114,7 @@ class _Member:
 
     @property
     def _is_slow(self) -> bool:
-        """Whether another execution before those of a turn would take long, and cold caches make no difference."""
+        """Whether an unmeasured execution before each turn would take long. Cold caches matter little for such programs."""
         return min(self._replies[-1].durations_s) > _SLOW_S
 
     def finish(self, durations_s: tuple[float, ...], series: str) -> None:

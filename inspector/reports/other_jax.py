@@ -20,6 +20,7 @@ from typing import Any
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import COMPILED_BY, Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.compilation.target import Target
 from inspector.engines.job_queue import Lane, compiling, running
 from inspector.errors import CancelledError, TargetError
 from inspector.reports import bundle, jax_versions
@@ -162,6 +163,11 @@ def _platform(request: CompileRequest) -> str:
             f" 'gpu:h100@jax=={target.jax}'."
         )
     return target.kind
+
+
+def other_jax_of(target: Target) -> OtherJax | None:
+    """Returns the engine of a target that names another version of JAX; None for the installed JAX."""
+    return shared_other_jax() if target.jax else None
 
 
 @functools.cache

@@ -173,7 +173,7 @@ class Variant:
 
     @property
     def runs_here(self) -> bool:
-        """Whether its programs run on this machine. Another JAX runs those for CPUs only."""
+        """Whether its programs run on this machine. Another version of JAX runs programs for CPUs only."""
         is_cpu = self.lowered is not None and self.lowered.program.platform == "cpu"
         return not self.target.is_absent and (is_cpu or not self.target.jax)
 

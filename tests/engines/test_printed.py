@@ -1,4 +1,4 @@
-"""What host callbacks print during a run is recorded, and nothing else."""
+"""The text that host callbacks print during a run is recorded; other text is not."""
 
 from __future__ import annotations
 

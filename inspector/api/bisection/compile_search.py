@@ -16,13 +16,12 @@ from inspector.api.bisection.division import Division, divisions, frames_of, lin
 from inspector.api.flag_effects.effect import FailedEffect
 from inspector.api.flag_effects.pool import EnginePool, OverError
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import Engine
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.engines.choice import chosen_engine
 from inspector.errors import CompilationError, Unavailable
 from inspector.hlo.source import own_frame
-from inspector.reports.other_jax import shared_other_jax
+from inspector.reports.other_jax import other_jax_of
 from inspector.stages.bisection.compile_time_result import CODE_GENERATION, CompileTime, PartTime, PassTime
 from inspector.stages.bisection.result import Phase, Step
 from inspector.stages.bisection.sides import Side
@@ -72,7 +71,7 @@ class CompileTimeSearch:
         """
         self._request = compile_request(lowered, side.options, side.target)
         self._side, self._tell = side, tell
-        chosen: Engine | None = shared_other_jax() if side.target.jax else chosen_engine(engine)
+        chosen = other_jax_of(side.target) or chosen_engine(engine)
         self._pool = EnginePool(self._request.program, side.target, chosen, time_limit_s=time_limit_s)
         self._steps: list[Step] = []
         self._parts: list[PartTime] = []

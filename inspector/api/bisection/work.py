@@ -26,7 +26,7 @@ from inspector.engines.choice import chosen_engine
 from inspector.errors import CompilationError, ModuleError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import choose_inputs
-from inspector.reports.other_jax import shared_other_jax
+from inspector.reports.other_jax import other_jax_of, shared_other_jax
 from inspector.reports.portable import installed_jax
 from inspector.stages.bisection.reproduction import Reproduction
 from inspector.stages.bisection.result import (
@@ -441,7 +441,7 @@ class Bisector:
 
     def _pool(self, target: Target) -> EnginePool:
         if target not in self._pools:
-            engine: Engine | None = shared_other_jax() if target.jax else chosen_engine(self._question.engine)
+            engine = other_jax_of(target) or chosen_engine(self._question.engine)
             left_s = None if self._until is None else max(0.0, self._until - time.monotonic())
             self._pools[target] = EnginePool(self._request(target).program, target, engine, time_limit_s=left_s)
         return self._pools[target]

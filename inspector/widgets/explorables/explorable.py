@@ -154,7 +154,7 @@ class Explorable:
             self._thread.submit(self._reply, message)
 
     def _reply_in_batch(self) -> None:
-        """Answers the requests of a page that nobody operated."""
+        """Answers its usual requests, so that a saved page has the results even if no button was pressed."""
         for request in self._batch_requests:
             if json.dumps(request, sort_keys=True) not in self._replies:
                 self._reply({**request, "id": 0})

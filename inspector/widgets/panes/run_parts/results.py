@@ -1,4 +1,4 @@
-"""What the Run pane shows of runs: durations, arrays, and the comparison with the baseline."""
+"""The results of runs for the Run pane: durations, arrays, and the comparison with the baseline."""
 
 from __future__ import annotations
 
