@@ -184,7 +184,8 @@ class CollectivesPane implements Pane {
 
   /** Highlights the rows that belong to the selection and shows the groups of one of them. */
   private mark(): void {
-    const levels = this.listed.map((row) => this.context.local.levelOfInstruction(this.stage, row.name));
+    const levelOf = this.context.local.levelsOfInstructions(this.stage);
+    const levels = this.listed.map(({ name }) => levelOf(name));
     const nearest = [CHOSEN, STRONG].map((level) => levels.indexOf(level)).find((i) => i >= 0);
     if (nearest !== undefined) this.focused = nearest;
     this.rows.forEach((row, i) => {

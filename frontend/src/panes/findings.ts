@@ -72,9 +72,8 @@ class FindingsPane extends LinkedPane {
 
   /** Lights the rows whose instructions belong to the selection. */
   protected mark(): void {
-    const { local } = this.context;
-    for (const { instructions, element } of this.rows)
-      lightUp(element, Math.max(0, ...instructions.map((name) => local.levelOfInstruction("optimized", name))));
+    const levelOf = this.context.local.levelsOfInstructions("optimized");
+    for (const { instructions, element } of this.rows) lightUp(element, Math.max(0, ...instructions.map(levelOf)));
   }
 
   /** The running proofs of the active variant, or the last ones. */

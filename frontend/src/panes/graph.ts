@@ -132,11 +132,11 @@ class GraphPane extends LinkedPane {
   private paint(): void {
     if (!this.shown) return;
     const { folding } = this.shown;
-    const { local } = this.context;
+    const levelOf = this.context.local.levelsOfInstructions("optimized");
     const lit = this.litBoxes(folding);
     const hit = this.found[this.at] ?? NOWHERE;
     this.canvas.mark((node) => {
-      const level = folding.model.isBox(node) ? 0 : local.levelOfInstruction("optimized", folding.model.name(node));
+      const level = folding.model.isBox(node) ? 0 : levelOf(folding.model.name(node));
       if (level === CHOSEN) return LEVEL_CLASSES[CHOSEN]!;
       if (node === hit) return "insp-g-found";
       return LEVEL_CLASSES[Math.max(level, folding.isOpen(node) ? 0 : (lit.get(node) ?? 0))]!;

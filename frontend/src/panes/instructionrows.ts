@@ -85,8 +85,9 @@ export class InstructionRows {
   }
 
   mark(): void {
+    const levelOf = this.local.levelsOfInstructions("optimized");
     for (const { instruction, element } of this.rows) {
-      const level = this.local.levelOfInstruction("optimized", instruction);
+      const level = levelOf(instruction);
       update(element, { class: LEVEL_CLASSES[level]!, "aria-selected": String(level === CHOSEN) });
     }
   }

@@ -25,7 +25,7 @@ export function nameOfReference(synced: Synced, reference: number): string {
 
 export function stateMark(state: messages.State): HTMLElement {
   if (state === "queued" || state === "running") return spinner();
-  return h("span", { class: `insp-mark-${state}`, role: "img", "aria-label": state }, icon(state));
+  return h("span", { class: `insp-mark insp-mark-${state}`, role: "img", "aria-label": state }, icon(state));
 }
 
 /** Returns the tooltip of a variant: its state, options, timing and error. */

@@ -185,8 +185,8 @@ class MemoryPane extends LinkedPane {
 
   protected mark(): void {
     this.rows.mark();
-    const { local } = this.context;
-    for (const { name, element } of this.tiles) lightUp(element, local.levelOfInstruction("optimized", name));
+    const levelOf = this.context.local.levelsOfInstructions("optimized");
+    for (const { name, element } of this.tiles) lightUp(element, levelOf(name));
   }
 
   protected override showPart(part: string): void {

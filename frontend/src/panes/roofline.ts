@@ -79,7 +79,8 @@ class RooflinePane extends CountedPane<"roofline"> {
   /** Highlights the rows and points that belong to the selection. */
   protected mark(): void {
     this.rows.mark();
-    for (const { name, mark } of this.points) lightUp(mark, this.context.local.levelOfInstruction("optimized", name));
+    const levelOf = this.context.local.levelsOfInstructions("optimized");
+    for (const { name, mark } of this.points) lightUp(mark, levelOf(name));
   }
 
   protected override resize(): void {

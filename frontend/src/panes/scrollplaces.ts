@@ -26,6 +26,11 @@ export class ScrollPlaces {
   restore(view: EditorView, document: TextDocument): void {
     const place = this.known.get(document);
     if (!place) return;
+    // A text that only left the page still has the lines of its last position, so nothing is drawn again.
+    if (view.scrollDOM.scrollHeight >= place.top + view.scrollDOM.clientHeight && view.scrollDOM.clientHeight) {
+      view.scrollDOM.scrollTop = place.top;
+      view.scrollDOM.scrollLeft = place.left;
+    }
     this.restoring = view;
     view.requestMeasure({
       read: () => undefined,

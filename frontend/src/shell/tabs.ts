@@ -35,6 +35,7 @@ export class TabRow {
 
   /** Shows all tabs, to measure them. */
   reset(): void {
+    if (this.more.hidden) return;
     for (const tab of this.tabs) tab.hidden = false;
     this.more.hidden = true;
   }
@@ -50,6 +51,7 @@ export class TabRow {
   private hideOthers(isShown: readonly boolean[]): void {
     const hidden = this.tabs.filter((tab, i) => (tab.hidden = !isShown[i]));
     this.more.hidden = !hidden.length;
+    if (!hidden.length) return;
     this.more.textContent = `${hidden.length} more`;
     this.more.title = `More panes: ${hidden.map(({ textContent }) => textContent).join(", ")}`;
   }

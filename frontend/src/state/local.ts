@@ -301,14 +301,22 @@ export class Local {
 
   /** Returns the relation of an instruction to the selection: CHOSEN, STRONG, WEAK or 0. */
   levelOfInstruction(stage: messages.Stage, name: string): number {
-    const selection = this.selection;
-    if (!selection) return 0;
+    return this.levelsOfInstructions(stage)(name);
+  }
+
+  /** Returns a function from an instruction to its relation to the selection, for panes with many of them. */
+  levelsOfInstructions(stage: messages.Stage): (name: string) => number {
+    const { selection } = this;
+    if (!selection) return () => 0;
     const document = this.synced.document(stage, this.active);
     const isOfThisText = selection.stage === stage && (!document || selection.variant === document.variant);
-    if (isOfThisText && selection.instruction === name) return CHOSEN;
-    const line = document?.lineOfInstruction(name) ?? -1;
-    const link = line < 0 ? null : this.link();
-    return link ? levelOf(link, document!, line) : 0;
+    const chosen = isOfThisText ? selection.instruction : null;
+    const link = document ? this.link() : null;
+    return (name) => {
+      if (name === chosen) return CHOSEN;
+      const line = link ? document!.lineOfInstruction(name) : -1;
+      return line < 0 ? 0 : levelOf(link!, document!, line);
+    };
   }
 
   private refresh(cached: CachedLink | null, anchor: Anchor | null): CachedLink | null {
