@@ -7,6 +7,8 @@ import { alwaysIn, liveAt, outline, overflow, positionAt, shareOf } from "../lib
 import type * as messages from "../messages.ts";
 
 const MARGIN = { left: 62, right: 10, top: 8, bottom: 20 };
+/** The width of a character of the axis, at most. */
+const CHARACTER_PX = 6;
 const ZOOM = 1.25;
 const LEAST_POSITIONS = 8;
 /** Gray is the color of the memory that is allocated all the time. */
@@ -114,7 +116,9 @@ export class HeapChart {
       svg("text", { x, y: at, "text-anchor": anchor }, words);
     const label = (bytes: number): SVGElement =>
       text(MARGIN.left - 5, "end", this.y(bytes) + 3, format(bytes, "bytes"));
-    const [first, axis, last] = this.axis();
+    const [first, titles, last] = this.axis();
+    const free = right - MARGIN.left - (first.length + last.length + 4) * CHARACTER_PX;
+    const title = titles.find(({ length }) => length * CHARACTER_PX <= free);
     fill(
       this.element,
       svg(
@@ -137,7 +141,7 @@ export class HeapChart {
         label(most),
         always > most / 8 && always < most * 0.88 && label(always),
         text(MARGIN.left, "start", height - 6, first),
-        text((MARGIN.left + width) / 2, "middle", height - 6, axis),
+        title && text((MARGIN.left + width) / 2, "middle", height - 6, title),
         text(right, "end", height - 6, last),
       ),
       isCompared && this.readout,
@@ -153,16 +157,18 @@ export class HeapChart {
     return new Set(this.curves.map(({ schedule }) => schedule.length)).size < 2;
   }
 
-  /** Returns the first label of the axis, its title and its last label. */
-  private axis(): [string, string, string] {
+  /** Returns the first label of the axis, its titles from the longest to the shortest, and its last label. */
+  private axis(): [string, string[], string] {
     const [from, to] = this.view;
     if (this.isEqual) {
       const count = this.active!.schedule.length;
-      return [String(Math.floor(from * count)), "Position in the schedule", String(Math.ceil(to * count) - 1)];
+      const titles = ["Position in the schedule", "Position"];
+      return [String(Math.floor(from * count)), titles, String(Math.ceil(to * count) - 1)];
     }
     const counts = this.curves.map(({ schedule }) => schedule.length);
     const range = [Math.min(...counts), Math.max(...counts)].map(grouped).join(counts.length > 2 ? " to " : " and ");
-    return [percent(from), `Share of each schedule (${range} instructions)`, percent(to)];
+    const titles = [`Share of each schedule (${range} instructions)`, "Share of each schedule", "Share"];
+    return [percent(from), titles, percent(to)];
   }
 
   private placeAt(share: number): string {
