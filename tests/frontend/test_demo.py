@@ -740,7 +740,7 @@ def test_no_tool_is_cut_off_whatever_the_width(demo: OpenDemo, width: int) -> No
     page = demo("targets", width=width)
     page.get_by_role("button", name="Side by side").click()
     page.locator(".insp-chip-main").nth(1).click()
-    line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)  # the tools then count the matches
+    line(page, "source", "jax.nn.relu(x @ w1)").click(position=AT)  # the tools then count the matches
     expect(page.locator(".insp-columns .insp-stepper button").first).to_be_visible()
     cut = page.evaluate(
         """() => [...document.querySelectorAll('.insp-columns .insp-tools, .insp-columns .insp-group-head')]
