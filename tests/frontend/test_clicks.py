@@ -45,6 +45,21 @@ def test_a_pane_behind_another_is_not_touched_until_it_is_shown(demo: OpenDemo) 
     expect(page.locator("[data-pane=jaxpr] .insp-strong").first).to_be_attached()
 
 
+def test_a_text_that_is_shown_again_keeps_its_drawn_lines(demo: OpenDemo) -> None:
+    page = demo()
+    scroller = page.locator("[data-pane=stablehlo] .cm-scroller")
+    page.click("[data-tab=stablehlo]")
+    scroller.evaluate("e => e.scrollTop = 600")
+    page.wait_for_timeout(500)
+    page.evaluate("window.behind = [document.querySelector('[data-pane=stablehlo] .cm-content')]")
+    page.evaluate(WATCH.replace("attributes: true, ", ""))  # CodeMirror may set those of the focus
+    page.click("[data-tab=jaxpr]")
+    page.click("[data-tab=stablehlo]")
+    page.wait_for_timeout(500)
+    assert page.evaluate(CHANGES) == []
+    assert scroller.evaluate("e => e.scrollTop") == 600
+
+
 def test_no_global_style_depends_on_contents(demo: OpenDemo) -> None:
     page = demo()
     anchors = page.evaluate(

@@ -58,3 +58,11 @@ def test_this_machine_is_measured_in_the_background(demo: OpenDemo, monkeypatch:
     expect(page.get_by_role("button", name="Measure this machine")).to_have_count(0)
     assert measured == [ROOFS]
     explorer.close()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"), [("failed", "Compilation failed: XLA refused"), ("cancelled", "canceled")]
+)
+def test_a_variant_without_results_says_why(demo: OpenDemo, scenario: str, words: str) -> None:
+    page = demo(scenario, until=".insp-headline *")
+    expect(page.locator(".insp-headline")).to_contain_text(words)

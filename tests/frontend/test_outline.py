@@ -161,3 +161,20 @@ def test_a_program_without_scopes_is_arranged_by_computation(demo: OpenDemo) -> 
     arrange(page, "scope")
     expect(rows(page, 1)).to_have_count(1)  # the product
     explorer.close()
+
+
+def test_a_narrow_outline_keeps_its_names(demo: OpenDemo) -> None:
+    explorer = explore(lambda x, y: jnp.tanh(x @ y) @ y, jnp.ones((64, 64)), jnp.ones((64, 64))).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="outline")
+    names = tree(page).locator(".insp-outline-name")
+    until(page, exchange, tree(page).locator(".insp-number:visible").first)
+    count = page.locator(".insp-outline-head .insp-number:visible").count()
+    assert count >= 2
+    group = page.locator(".insp-group:has([data-tab=outline])")
+    for width, numbers in [(400, min(count, 2)), (180, 1)]:
+        group.evaluate("(e, width) => { e.style.flex = 'none'; e.style.width = `${width}px`; }", width)
+        expect(page.locator(".insp-outline-head .insp-number:visible")).to_have_count(numbers)
+        box = names.first.bounding_box()
+        assert box is not None and box["width"] >= 40
+    explorer.close()

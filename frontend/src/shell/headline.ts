@@ -95,8 +95,16 @@ export class Headline {
       if (other.variant !== variant && this.reply(other.variant)?.can_measure) this.asked.delete(other.variant);
   }
 
-  private waiting({ state }: messages.VariantMessage): HTMLElement | null {
-    return state === "failed" || state === "cancelled" ? null : this.dim("Compiling");
+  private waiting({ state, error }: messages.VariantMessage): HTMLElement {
+    if (state === "cancelled") return this.dim("Compilation canceled");
+    if (state !== "failed") return this.dim("Compiling");
+    const reason = error?.message ?? "";
+    return h(
+      "span",
+      { class: "insp-headline-failed", title: reason },
+      h("b", { class: "insp-bad" }, "Compilation failed"),
+      reason && `: ${reason.split("\n", 1)[0]}`,
+    );
   }
 
   private dim(text: string): HTMLElement {
