@@ -19,6 +19,7 @@ from inspector.analysis.findings.edits import (
     StoreNarrow,
     StoreTransposed,
     TraceAgain,
+    UpdateSlices,
 )
 from inspector.analysis.findings.subject import NO_FUNCTION
 from inspector.compilation.options.options import Options
@@ -146,7 +147,8 @@ def _call(edit: Edit) -> tuple[str, dict[str, Any]]:
 
 
 def _donated(argument: Argument, edits: Sequence[Edit]) -> Argument:
-    donated = {parameter for edit in edits if isinstance(edit, Donate) for parameter, _ in edit.pairs}
+    donating = (edit for edit in edits if isinstance(edit, Donate | UpdateSlices))
+    donated = {parameter for edit in donating for parameter, _ in edit.pairs}
     return dataclasses.replace(argument, donated=True) if argument.parameter in donated else argument
 
 

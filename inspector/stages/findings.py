@@ -196,6 +196,7 @@ class Findings(Tabular):
           gain_s: seconds of one execution that the remedy saves.
           gain_bytes: bytes of one device's peak memory that it saves.
           share: share of the time that it saves; of the accessed bytes without roofs.
+          is_upper_bound: whether `gain_s` and `share` are upper bounds.
           instructions: names of the instructions that show it.
           source_file, source_line: the user's line.
           remedy: code to write, or a flag.
@@ -235,7 +236,7 @@ class Findings(Tabular):
             shares = {largest.compile_word: largest.compile_share}
         quantity = max(shares, key=lambda name: shares[name])
         share = f"{100 * shares[quantity]:.0f} % of the {quantity}"
-        is_bound = len(self.items) > 1 or quantity == "peak memory"
+        is_bound = len(self.items) > 1 or quantity == "peak memory" or largest.is_upper_bound
         return f"{counted(len(self.items), 'finding')}: {'up to ' if is_bound else ''}{share}"
 
     def __repr__(self) -> str:
@@ -297,6 +298,7 @@ FINDING_COLUMNS: TableDescription[Finding] = TableDescription(
     TableColumn("gain_s", "float", lambda f: f.gain_s),
     TableColumn("gain_bytes", "int", lambda f: f.gain_bytes),
     TableColumn("share", "float", lambda f: f.share),
+    TableColumn("is_upper_bound", "bool", lambda f: f.is_upper_bound),
     TableColumn("compile_s", "float", lambda f: f.compile_s),
     TableColumn("instructions", "object", lambda f: f.instructions),
     TableColumn("source_file", "text", lambda f: frame.file if (frame := own_frame(f.frames)) else None),

@@ -20,6 +20,7 @@ from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import callee_of, functions_of, hoist_collectives
 from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
+from inspector._jax.modules.slice_updates import update_slices
 from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
@@ -225,6 +226,14 @@ def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool) -> in
     return sorts_to_top_k(_named(module, frozenset({"stablehlo.sort"}), [op_name]), k, is_last=is_last)
 
 
+def _update_slices(module: ir.Module, op_names: Collection[str], pairs: Collection[tuple[int, int]] = ()) -> int:
+    """Updates slices of arrays instead of writing them as a whole, and then donates the arrays."""
+    places = update_slices(module, _main(module), op_names)
+    if places and pairs:
+        _donate(module, pairs)
+    return places
+
+
 def _drop_callbacks(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
     """Removes custom calls whose results are not used, apart from tokens, which pass through."""
     places = 0
@@ -293,6 +302,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DefaultPrecision": _use_default_precision,
     "ContractSums": _contract_sums,
     "SortToTopK": _sort_to_top_k,
+    "UpdateSlices": _update_slices,
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
     "StoreNarrow": _store_narrow,

@@ -34,10 +34,15 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     Returns:
       The number of collectives that were moved.
     """
-    while calls := [call for _, calls in _named(module, main, op_names) for call in calls if _loop_around(call)]:
+    while calls := [
+        call
+        for _, calls in named_operations(module, main, _COLLECTIVES, op_names)
+        for call in calls
+        if _loop_around(call)
+    ]:
         inline_call(calls[0], functions_of(module)[callee_of(calls[0])])
     places = 0
-    for operation, _ in _named(module, main, op_names):
+    for operation, _ in named_operations(module, main, _COLLECTIVES, op_names):
         moved = False
         while (hoisted := _hoisted(operation)) is not None:
             operation, moved = hoisted, True
@@ -45,15 +50,24 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     return places
 
 
-def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Returns the named collectives, each with the calls that lead to it, outermost first; once for each way to call it."""
+def named_operations(
+    module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Returns named operations, each with the calls that lead to it, outermost first; once for each way to call it.
+
+    Args:
+      module: the module.
+      main: its `main` function.
+      kinds: the kinds of operations, such as "stablehlo.add".
+      op_names: JAX's full names.
+    """
     functions = functions_of(module)
     found: list[tuple[Any, tuple[Any, ...]]] = []
 
     def visit(owner: Any, prefix: str, calls: tuple[Any, ...]) -> None:
         for operation in _inner(owner):
             name = operation.name
-            if name in _COLLECTIVES and _joined(prefix, stablehlo.op_name(operation)) in op_names:
+            if name in kinds and _joined(prefix, stablehlo.op_name(operation)) in op_names:
                 found.append((operation, calls))
             elif name == _CALL:
                 visit(

@@ -45,7 +45,7 @@ Unit = Literal[
 ]  # fmt: skip
 """A limit of a kernel's time; "none" for a kernel that neither computes nor moves data."""
 
-_COMPUTING: tuple[Unit, ...] = (
+COMPUTING: tuple[Unit, ...] = (
     "matrix unit",
     "vector unit",
     "transcendental unit",
@@ -53,6 +53,8 @@ _COMPUTING: tuple[Unit, ...] = (
     "comparisons",
     "chained operations",
 )
+"""The units that compute."""
+
 _MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
 CYCLES: Unit = "compiler's cycles"
 """The unit of a kernel whose time follows from the compiler's estimate of its cycles."""
@@ -209,7 +211,7 @@ def _computed(
     if len(known) < len(counted) or any(a.doubt for _, a, _ in known):
         doubts.append(Missing(kernel.name, "kernel of partly known precision", "partly counted"))
     names = " + ".join(dict.fromkeys(str(a) for _, a, _ in known))
-    return _with_doubts(max((units.get(unit, 0.0) for unit in _COMPUTING), default=0.0), doubts), names
+    return _with_doubts(max((units.get(unit, 0.0) for unit in COMPUTING), default=0.0), doubts), names
 
 
 def _comparison_rate(sort: Instruction, peak: Peak) -> Rate | None:

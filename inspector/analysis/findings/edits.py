@@ -156,6 +156,19 @@ class SortToTopK:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UpdateSlices:
+    """Updates slices of arrays instead of writing the arrays as a whole, and donates the arrays.
+
+    Attributes:
+      op_names: JAX's names of the operations that write them.
+      pairs: the parameters to donate, as in `Donate`.
+    """
+
+    op_names: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DropCallbacks:
     """Removes callbacks that return nothing, such as `jax.debug.print`.
 
@@ -253,6 +266,7 @@ Edit = (
     | DefaultPrecision
     | ContractSums
     | SortToTopK
+    | UpdateSlices
     | DropCallbacks
     | LiftConstants
     | StoreTransposed

@@ -40,6 +40,7 @@ class Finding:
       compile_s: seconds of the compile that it saves.
       compile_share: the share of the compile's time that it saves. From 0 to 1.
       is_watched: whether calls showed it while they were watched, not the program. The compiles are then those of all calls.
+      is_upper_bound: whether `gain_s` and `share` are upper bounds. Only a proof shows the gain.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Finding:
     compile_s: float = 0.0
     compile_share: float = 0.0
     is_watched: bool = False
+    is_upper_bound: bool = False
 
     @property
     def weight(self) -> float:
@@ -97,9 +99,11 @@ class Finding:
         """The gain in a few words, such as "about 1.2 ms (14 % of the time), up to 96 MiB"."""
         parts = []
         if self.share > 0:
-            seconds = "" if isinstance(self.gain_s, Unavailable) else f"about {format_seconds(self.gain_s)} "
             share = f"{100 * self.share:.0f} % of the {self.time_word}"
-            parts.append(f"{seconds}({share})" if seconds else share)
+            if isinstance(self.gain_s, Unavailable):
+                parts.append(f"up to {share}" if self.is_upper_bound else share)
+            else:
+                parts.append(f"{'up to' if self.is_upper_bound else 'about'} {format_seconds(self.gain_s)} ({share})")
         if self.gain_bytes > 0:
             parts.append(f"up to {format_bytes(self.gain_bytes)}")
         elif self.gain_bytes < 0:
@@ -117,10 +121,18 @@ class Finding:
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
     """Returns findings by their weight, largest first, then by the time of the compile that they save.
 
-    A program that does not fit into the device's memory cannot run, so that comes first.
+    Half of an upper bound counts. A program that does not fit into the device's memory cannot run, so that comes first.
     """
 
     def key(each: Finding) -> tuple[bool, float, float, int, str, str]:
-        return each.kind != _FIRST, -each.weight, -each.compile_share, -each.gain_bytes, each.kind, each.title
+        share = each.share / 2 if each.is_upper_bound else each.share
+        return (
+            each.kind != _FIRST,
+            -max(share, each.byte_share),
+            -each.compile_share,
+            -each.gain_bytes,
+            each.kind,
+            each.title,
+        )
 
     return sorted(findings, key=key)

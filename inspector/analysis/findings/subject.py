@@ -193,6 +193,7 @@ class Subject:
         caution: str = "",
         edits: tuple[Edit, ...] | Unavailable | None = None,
         compile_s: float = 0.0,
+        is_upper_bound: bool = False,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -208,6 +209,7 @@ class Subject:
           caution: why it may be on purpose, or what it costs.
           edits: what a proof changes; None if the change cannot be made automatically.
           compile_s: seconds of the compile that the remedy saves.
+          is_upper_bound: whether `saved_part` is an upper bound.
         """
         names = tuple(instructions)
         seconds = self.seconds(names) if saved_part else 0.0
@@ -226,6 +228,7 @@ class Subject:
             self._possible(BY_HAND if edits is None else edits),
             compile_s,
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
+            is_upper_bound=is_upper_bound,
         )
 
     def _possible(self, edits: tuple[Edit, ...] | Unavailable) -> tuple[Edit, ...] | Unavailable:

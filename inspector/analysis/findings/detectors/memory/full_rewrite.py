@@ -8,89 +8,132 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from inspector.analysis.cost.kernel_time import CYCLES
-from inspector.analysis.cost.timed_kernels import number_of
+from inspector.analysis.cost.kernel_time import COMPUTING, CYCLES
 from inspector.analysis.findings.before import MOVING, moved_from, uses
-from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.edits import Edit, UpdateSlices
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
-from inspector.support.units import format_bytes
+from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
 _LEAST_LENGTH = 8
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
+_IN_CYCLES = "The kernel also computes with the array, and the compiler's cycles limit it: the proof shows how many of them the write takes."
+
+
+class _Rewrite(NamedTuple):
+    """An array that is written as a whole.
+
+    Attributes:
+      value: the operation that writes it.
+      state: the array before.
+      length: the number of parts of which one changes.
+      how: how it is written, in words.
+      remedy: code to write instead.
+      is_provable: whether a proof can update the slice: it has one position, and the others stay.
+    """
+
+    value: Value
+    state: Value
+    length: int
+    how: str
+    remedy: str
+    is_provable: bool
 
 
 def full_rewrite(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for each operation that writes such an array."""
+    """Yields one finding for all operations with the same name that write such arrays."""
     if subject.calls is None:
         return
-    seen = set[str]()
+    found: dict[str, list[_Rewrite]] = {}
     for value, name in subject.calls.values(("select", "add", "concatenate")):
-        if name in seen or math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
+        if math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
             continue
-        found = _rewritten(value)
-        if found is None or not _is_result(value):
-            continue
-        seen.add(name)
-        yield _finding(subject, value, name, *found)
+        rewrite = _rewritten(value)
+        if rewrite is not None and _is_result(value):
+            found.setdefault(name, []).append(rewrite)
+    for name, rewrites in found.items():
+        yield _finding(subject, name, rewrites)
 
 
-def _finding(subject: Subject, value: Value, name: str, state: Value, length: int, how: str, remedy: str) -> Finding:
-    shape = value.instruction.shape
-    argument = subject.argument(state)
+def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Finding:
+    first = rewrites[0]
+    value, length = first.value, first.length
+    shape, is_ring = value.instruction.shape, first.remedy == _RING_UPDATE
+    argument = subject.argument(first.state)
     which = f"`{argument}`" if argument else "An array that a loop carries"
+    more = f" and {counted(len(rewrites) - 1, 'other array')}" if len(rewrites) > 1 else ""
     title = (
-        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(shape.byte_size)}) is written as a"
-        f" whole {how}, though 1 of {length} parts {'is new' if remedy == _RING_UPDATE else 'changes'}."
+        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(shape.byte_size)}){more}"
+        f" {'are' if more else 'is'} written as a whole {first.how}, though 1 of {length} parts {'is new' if is_ring else 'changes'}."
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
+    saved, is_upper_bound = _rewriting_part(subject, kernels, shape.byte_size)
+    cautions = [_CAUTION, *([_RING] if is_ring else []), *([_IN_CYCLES] if is_upper_bound else [])]
     return subject.finding(
-        KIND, title, remedy, instructions=kernels, frames=frames,
-        saved_part=(1 - 1 / length) * _rewriting_part(subject, kernels, shape.byte_size),
-        caution=f"{_CAUTION} {_RING}" if remedy == _RING_UPDATE else _CAUTION,
+        KIND, title, first.remedy, instructions=kernels, frames=frames, saved_part=(1 - 1 / length) * saved, is_upper_bound=is_upper_bound,
+        caution=" ".join(cautions), edits=_edits(subject, name, rewrites) if all(each.is_provable for each in rewrites) else None,
     )  # fmt: skip
 
 
-def _rewriting_part(subject: Subject, kernels: Sequence[str], size: int) -> float:
-    """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes.
+def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[Edit, ...]:
+    """Returns the updates of the slices, which donate arguments that are returned."""
+    arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
+    ended = [] if isinstance(subject.before, Unavailable) else [*results(subject.before)]
+    pairs = list[tuple[int, int]]()
+    for rewrite in rewrites:
+        instruction = source(rewrite.state).instruction
+        number = instruction.parameter_number
+        argument = arguments.get(number) if number is not None and instruction.computation.is_entry else None
+        if argument is not None and number is not None and not argument.donated and rewrite.value in ended:
+            pairs.append((number, ended.index(rewrite.value)))
+    return (UpdateSlices((name,), tuple(pairs)),)
 
-    A kernel that computes more still reads the array, and may be limited by what it computes.
+
+def _rewriting_part(subject: Subject, kernels: Sequence[str], size: int) -> tuple[float, bool]:
+    """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes, and whether it is an upper bound.
+
+    A kernel that computes more still reads the array, and may be limited by what it computes. If the compiler's cycles limit it, no
+    part of them is known to be the rewrite's: it is at most the time in which the array is read and written.
 
     Args:
       subject: the program.
       kernels: the kernels that write the array.
       size: bytes of the array.
     """
-    whole, peak = subject.seconds(kernels), subject.roofline.peak
-    times = None if isinstance(peak, Unavailable) or isinstance(whole, Unavailable) else subject.kernel_times(peak)
+    peak = subject.roofline.peak
+    has_roofs = not isinstance(subject.seconds(kernels), Unavailable)
     saved = spent = 0.0
+    is_upper_bound = False
     for name in kernels:
         kernel, point = subject.module.instruction(name), subject.points[name]
         runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
         only = all(leaf.byte_size == size for leaf in kernel.shape.leaves)  # several arrays at the same position
         accessed = subject.accessed(name)
         moved = accessed if only else min(accessed, runs * size)
-        if times is None or isinstance(point.least_s, Unavailable):
+        if not has_roofs or isinstance(peak, Unavailable) or isinstance(point.least_s, Unavailable):
             saved, spent = saved + moved, spent + accessed
             continue
         seconds = float(point.least_s)
-        known = times.of(kernel)
+        known = subject.kernel_times(peak).of(kernel)
         left_s = 0.0
         if not only:
-            in_memory = float(number_of(known.memory_s)) * (1 - moved / accessed if accessed else 1.0)
-            is_by_cycles = known.unit == CYCLES  # of all that it does: no part of them is known to be the rewrite's
-            computed = float(number_of(known.seconds if is_by_cycles else known.compute_s))
-            left_s = min(seconds, runs * max(computed, in_memory))
-        saved, spent = saved + seconds - left_s, spent + seconds
-    return min(1.0, saved / spent) if spent else 1.0
+            memory_s = known.units.get("main memory", 0.0) * (1 - moved / accessed if accessed else 1.0)
+            left_s = runs * max(memory_s, *(known.units.get(unit, 0.0) for unit in COMPUTING))
+            if known.unit == CYCLES:
+                is_upper_bound = True
+                left_s = max(left_s, seconds - 2 * runs * size / peak.memory_bytes_per_s)
+        saved, spent = saved + max(0.0, seconds - left_s), spent + seconds
+    return (min(1.0, saved / spent) if spent else 1.0), is_upper_bound
 
 
-def _rewritten(value: Value) -> tuple[Value, int, str, str] | None:
-    """Returns the array that is rewritten, how many parts it has, how it is written, and the remedy; None for other operations."""
+def _rewritten(value: Value) -> _Rewrite | None:
+    """Returns how an operation writes such an array; None for other operations."""
     opcode = value.instruction.opcode
     if opcode == "select":
         return _selected(value)
@@ -104,13 +147,14 @@ _RING = "A ring buffer has the entries in another order."
 _UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
 
 
-def _selected(value: Value) -> tuple[Value, int, str, str] | None:
-    length = _one_hot(moved_from(value.operand(0)))
-    state = value.operand(2)
-    return (state, length, "by a selection with a mask", _UPDATE) if length and _is_state(state, value) else None
+def _selected(value: Value) -> _Rewrite | None:
+    mask, state = _one_hot(moved_from(value.operand(0))), value.operand(2)
+    if mask is None or not _is_state(state, value):
+        return None
+    return _Rewrite(value, state, mask.length, "by a selection with a mask", _UPDATE, mask.is_single)
 
 
-def _added(value: Value) -> tuple[Value, int, str, str] | None:
+def _added(value: Value) -> _Rewrite | None:
     products = [operand for operand in value.operands if operand.instruction.opcode == "multiply"]
     if len(products) < 2:  # one for the old and one for the new values
         return None
@@ -118,13 +162,13 @@ def _added(value: Value) -> tuple[Value, int, str, str] | None:
         states = [factor for factor in old.operands if _is_state(factor, value)]
         kept = [moved_from(factor) for factor in old.operands]
         masks = [factor for factor in kept if factor.instruction.opcode == "subtract"]
-        length = next(filter(None, (_one_hot(moved_from(factor)) for factor in new.operands)), 0)
-        if states and length and any(_one_hot(moved_from(mask.operand(1))) == length for mask in masks):
-            return states[0], length, "by products with a one-hot mask", _UPDATE
+        hot = next(filter(None, (_one_hot(moved_from(factor)) for factor in new.operands)), None)
+        if states and hot is not None and any(_one_hot(moved_from(mask.operand(1))) == hot for mask in masks):
+            return _Rewrite(value, states[0], hot.length, "by products with a one-hot mask", _UPDATE, hot.is_single)
     return None
 
 
-def _concatenated(value: Value) -> tuple[Value, int, str, str] | None:
+def _concatenated(value: Value) -> _Rewrite | None:
     (axis,) = value.instruction.dimensions
     whole = value.instruction.shape.dimensions
     parts = [*value.operands]
@@ -140,23 +184,31 @@ def _concatenated(value: Value) -> tuple[Value, int, str, str] | None:
     starts = [int(part.instruction.proto.slice_dimensions[axis].start) for part in slices if part not in new]
     is_shifted = len(starts) == 1 and bool(starts[0]) == (parts[-1] in new)
     how = "by a concatenation that shifts it" if is_shifted else "by a concatenation"
-    return state, whole[axis] // changed, how, _RING_UPDATE if is_shifted else _UPDATE
+    remedy = _RING_UPDATE if is_shifted else _UPDATE
+    return _Rewrite(value, state, whole[axis] // changed, how, remedy, not is_shifted)
 
 
-def _one_hot(mask: Value) -> int:
-    """Returns the length of a mask that is true at one position: positions compared with an index; 0 for others."""
+class _Mask(NamedTuple):
+    """A mask that is true at one of `length` positions; everywhere at the same one if `is_single`."""
+
+    length: int
+    is_single: bool
+
+
+def _one_hot(mask: Value) -> _Mask | None:
+    """Returns a mask that is true at one position, which is positions compared with an index; None for others."""
     while mask.instruction.opcode == "convert":
         mask = moved_from(mask.operand(0))
     if mask.instruction.opcode != "compare" or mask.instruction.proto.comparison_direction != "EQ":
-        return 0
+        return None
     sides = [*mask.operands]
     counters = [side for side in sides if _count(side)]
     if len(counters) != 1:
-        return 0
+        return None
     (index,) = (side for side in sides if side is not counters[0])
     length = _count(counters[0])
     is_index = _fewest(index) * length <= math.prod(mask.instruction.shape.dimensions)
-    return length if is_index and length >= _LEAST_LENGTH else 0
+    return _Mask(length, _fewest(index) == 1) if is_index and length >= _LEAST_LENGTH else None
 
 
 def _count(side: Value) -> int:

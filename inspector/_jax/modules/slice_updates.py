@@ -1,0 +1,238 @@
+"""Replaces operations that write a whole array, of which a slice changes, by updates of the slice, in StableHLO modules.
+
+Three forms are recognized: `select(positions == i, new, array)`, `array * (1 - hot) + new * hot`, and a concatenation of slices of
+the array, at their places, with new values.
+
+Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from jaxlib.mlir import ir
+
+from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call, named_operations
+
+_WRITING = frozenset({"stablehlo.select", "stablehlo.add", "stablehlo.concatenate"})
+_CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
+_MOVING = frozenset({_BROADCAST, "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
+_MASKING = _MOVING | {
+    "stablehlo.select",
+    "stablehlo.add",
+    "stablehlo.multiply",
+    "stablehlo.subtract",
+    "stablehlo.compare",
+}
+"""Operations between a written array and the positions that its mask compares."""
+
+
+class _Slice(NamedTuple):
+    """A slice that changes.
+
+    Attributes:
+      state: the array.
+      new: an array of the same shape that has the new values at the slice.
+      dimension: the dimension along which the slice has one element.
+      position: its position, as an array with one element.
+    """
+
+    state: Any
+    new: Any
+    dimension: int
+    position: Any
+
+
+def update_slices(module: ir.Module, main: Any, op_names: Collection[str]) -> int:
+    """Replaces operations by updates of the slice that changes.
+
+    Args:
+      module: the module.
+      main: its `main` function.
+      op_names: JAX's full names of the operations.
+
+    Returns:
+      The number of operations that were replaced.
+    """
+    while calls := [call for _, calls in named_operations(module, main, _WRITING, op_names) for call in calls]:
+        inline_call(calls[0], functions_of(module)[callee_of(calls[0])])
+    places = 0
+    for operation, _ in named_operations(module, main, _WRITING, op_names):
+        while (call := _call_behind(operation)) is not None:
+            inline_call(call, functions_of(module)[callee_of(call)])
+        places += _update_pieces(operation) if operation.name == "stablehlo.concatenate" else _update(operation)
+    return places
+
+
+def _call_behind(operation: Any) -> Any | None:
+    """Returns a call that computes the mask of an operation; None if there is none."""
+    waiting, seen = [operation], set[Any]()
+    while waiting:
+        now = waiting.pop()
+        for operand in now.operands:
+            maker = _maker(operand)
+            if maker is None or operand in seen:
+                continue
+            seen.add(operand)
+            if maker.name == _CALL:
+                return maker
+            if maker.name in _MASKING:
+                waiting.append(maker)
+    return None
+
+
+def _update(operation: Any) -> bool:
+    """Replaces a selection or a sum of products; returns False, and changes nothing, if it is not of a known form."""
+    place = _selected(operation) if operation.name == "stablehlo.select" else _added(operation)
+    result = ir.RankedTensorType(operation.results[0].type)
+    if place is None or place.state.type != result or place.new.type != result:
+        return False
+    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(place.position.type).element_type)
+    at = ir.InsertionPoint(operation)
+    position = ir.Operation.create("stablehlo.reshape", [scalar], [place.position], ip=at).results[0]
+    starts = [position if d == place.dimension else _constant(operation, scalar, 0) for d in range(result.rank)]
+    updated = _updated(operation, place.state, _cut(operation, place, starts), starts)
+    operation.results[0].replace_all_uses_with(updated)
+    operation.erase()
+    return True
+
+
+def _update_pieces(whole: Any) -> bool:
+    """Replaces a concatenation of slices of one array, at their places, with other parts."""
+    result = ir.RankedTensorType(whole.results[0].type)
+    dimension = ir.IntegerAttr(whole.attributes["dimension"]).value
+    states, parts, start = list[Any](), list[tuple[int, Any]](), 0
+    for operand in whole.operands:
+        maker = _maker(operand)
+        if (
+            maker is not None
+            and maker.name == "stablehlo.slice"
+            and maker.operands[0].type == result
+            and [*ir.DenseI64ArrayAttr(maker.attributes["start_indices"])][dimension] == start
+        ):
+            states.append(maker.operands[0])
+        else:
+            parts.append((start, operand))
+        start += ir.RankedTensorType(operand.type).shape[dimension]
+    if not states or not parts or any(each != states[0] for each in states):
+        return False
+    value, scalar = states[0], ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    for start, part in parts:
+        starts = [_constant(whole, scalar, start if d == dimension else 0) for d in range(result.rank)]
+        value = _updated(whole, value, part, starts)
+    whole.results[0].replace_all_uses_with(value)
+    whole.erase()
+    return True
+
+
+def _selected(select: Any) -> _Slice | None:
+    mask, new, state = select.operands
+    found = _one_position(mask)
+    return None if found is None else _Slice(state, new, *found)
+
+
+def _added(total: Any) -> _Slice | None:
+    """Returns the slice that a sum of an array times `1 - hot` and new values times `hot` changes; None for other sums."""
+    products = [_maker(operand) for operand in total.operands]
+    factors = [tuple(each.operands) for each in products if each is not None and each.name == "stablehlo.multiply"]
+    if len(factors) < 2:
+        return None
+    for old, added in (factors, factors[::-1]):
+        for state, kept in (old, old[::-1]):
+            found = _one_position(kept, is_negated=True)
+            for new, hot in (added, added[::-1]):
+                if found is not None and _one_position(hot) == found:
+                    return _Slice(state, new, *found)
+    return None
+
+
+def _one_position(mask: Any, *, is_negated: bool = False) -> tuple[int, Any] | None:
+    """Returns the dimension along which a mask is true at one position, and the position; None for other masks.
+
+    Args:
+      mask: the mask, or numbers that are 1 there and 0 elsewhere.
+      is_negated: whether the mask is subtracted from 1.
+    """
+    value, dimensions = _unmoved(mask, range(ir.RankedTensorType(mask.type).rank))
+    maker = _maker(value)
+    if is_negated:
+        if maker is None or maker.name != "stablehlo.subtract":
+            return None
+        value, dimensions = _unmoved(maker.operands[1], dimensions)
+        maker = _maker(value)
+    if maker is None or maker.name != "stablehlo.compare" or "EQ" not in str(maker.attributes["comparison_direction"]):
+        return None
+    for counted, other in (maker.operands, [*maker.operands][::-1]):
+        counter, along = _unmoved(counted, dimensions)
+        made = _maker(counter)
+        if made is not None and made.name == "stablehlo.iota":
+            dimension = along[ir.IntegerAttr(made.attributes["iota_dimension"]).value]
+            position, _ = _unmoved(other, dimensions)
+            if dimension is not None and math.prod(ir.RankedTensorType(position.type).shape) == 1:
+                return dimension, position
+    return None
+
+
+def _unmoved(value: Any, dimensions: Sequence[int | None]) -> tuple[Any, Sequence[int | None]]:
+    """Follows a value through conversions, reshapes and repetitions to the one that they move.
+
+    Args:
+      value: the value.
+      dimensions: for each of its dimensions, which one of the whole array it is; None for one that is repeated.
+    """
+    while (maker := _maker(value)) is not None and maker.name in _MOVING:
+        inner, outer = ([*ir.RankedTensorType(each.type).shape] for each in (maker.operands[0], value))
+        if maker.name == _BROADCAST:
+            places = [*ir.DenseI64ArrayAttr(maker.attributes["broadcast_dimensions"])]
+            dimensions = [dimensions[d] if size == outer[d] else None for size, d in zip(inner, places, strict=True)]
+        elif maker.name == "stablehlo.transpose":
+            order = [*ir.DenseI64ArrayAttr(maker.attributes["permutation"])]
+            dimensions = [dimensions[order.index(d)] for d in range(len(order))]
+        elif maker.name == "stablehlo.reshape":
+            if [size for size in inner if size > 1] != [size for size in outer if size > 1]:
+                break
+            longer = iter([d for d, size in zip(dimensions, outer, strict=True) if size > 1])
+            dimensions = [next(longer) if size > 1 else None for size in inner]
+        value = maker.operands[0]
+    return value, dimensions
+
+
+def _cut(operation: Any, place: _Slice, starts: Sequence[Any]) -> Any:
+    """Returns the slice of the new values. Values that are only repeated along the dimension are repeated less often."""
+    whole, maker = ir.RankedTensorType(place.new.type), _maker(place.new)
+    sizes = [1 if d == place.dimension else size for d, size in enumerate(whole.shape)]
+    type_, at = ir.RankedTensorType.get(sizes, whole.element_type), ir.InsertionPoint(operation)
+    if maker is not None and maker.name == _BROADCAST:
+        places = [*ir.DenseI64ArrayAttr(maker.attributes["broadcast_dimensions"])]
+        inner = [*ir.RankedTensorType(maker.operands[0].type).shape]
+        if place.dimension not in places or inner[places.index(place.dimension)] == 1:
+            attributes = {"broadcast_dimensions": maker.attributes["broadcast_dimensions"]}
+            return ir.Operation.create(
+                _BROADCAST, [type_], [maker.operands[0]], attributes, loc=operation.location, ip=at
+            ).results[0]  # fmt: skip
+    lengths: dict[str, ir.Attribute] = {"slice_sizes": ir.DenseI64ArrayAttr.get(sizes)}
+    return ir.Operation.create(
+        "stablehlo.dynamic_slice", [type_], [place.new, *starts], lengths, loc=operation.location, ip=at
+    ).results[0]  # fmt: skip
+
+
+def _updated(operation: Any, state: Any, new: Any, starts: Sequence[Any]) -> Any:
+    """Returns an array with a slice replaced."""
+    return ir.Operation.create(
+        "stablehlo.dynamic_update_slice", [state.type], [state, new, *starts], loc=operation.location,
+        ip=ir.InsertionPoint(operation),
+    ).results[0]  # fmt: skip
+
+
+def _constant(operation: Any, type_: Any, number: int) -> Any:
+    value = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(type_.element_type, number))
+    return ir.Operation.create(
+        "stablehlo.constant", [type_], attributes={"value": value}, ip=ir.InsertionPoint(operation)
+    ).results[0]  # fmt: skip
+
+
+def _maker(value: Any) -> Any | None:
+    """Returns the operation that computes a value; None for an argument of a block."""
+    return value.owner.operation if isinstance(value.owner, (ir.Operation, ir.OpView)) else None
