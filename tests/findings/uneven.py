@@ -55,6 +55,19 @@ def jitted_function() -> Program:
     return lambda x, w: layer(x, w) + 1, (array((256, 512)), array((512, 100)))
 
 
+def gathered_heads(count: int = 12) -> Program:
+    """The rows of the products are 1.5 heads on each device: an exchange makes two of them, and the padding is gathered."""
+
+    def f(x: Any, w: Any) -> Any:
+        return _split(jnp.tanh(_split((x @ w).reshape(8, 512, count, 64), None, None, "d")))
+
+    return f, (array((8, 512, 512)), array((512, count * 64)))
+
+
+def gathered_rows() -> Program:
+    return lambda x, w: _split(_split(jnp.tanh(x @ w), "d")), (array((9, 64)), array((64, 1 << 20)))
+
+
 # Silent
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, by_type
+from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, by_type, product_flops
+from inspector.analysis.cost.kernel_time import CYCLES
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
@@ -64,43 +66,93 @@ def number_of_terms(product: Instruction) -> int:
     return elements * max(1, terms)
 
 
-def saved_by_type(
-    subject: Subject, products: Iterable[tuple[Instruction, str]], element_type: str
-) -> tuple[list[str], float]:
-    """Returns the kernels of optimized products, and the part of their time that another type of the operands would save.
+class Saved(NamedTuple):
+    """The time that products save.
+
+    Attributes:
+      kernels: the names of their kernels.
+      part: the part of the kernels' time that is saved, from 0 to 1.
+      is_upper_bound: whether it is an upper bound.
+    """
+
+    kernels: list[str]
+    part: float
+    is_upper_bound: bool
+
+
+def saved_by_type(subject: Subject, products: Iterable[tuple[Instruction, str]], element_type: str) -> Saved:
+    """Returns the part of the time of optimized products that another type of the operands would save.
+
+    The compiler's cycles of a TPU do not show how much of them the products take. The part is then the mean of a lower and an upper
+    bound if they are close, and the upper bound otherwise.
 
     Args:
       subject: the program.
       products: products and the names of their kernels.
       element_type: the type in HLO's notation, at the default precision.
     """
-    kernels, spent, saved = list[str](), 0.0, 0.0
+    by_kernel: dict[str, dict[str, Instruction]] = {}
     for instruction, kernel in products:
-        if kernel in kernels:
-            continue
-        time_s, part = subject.points[kernel].least_s, _part(subject, instruction, kernel, element_type)
-        if isinstance(time_s, Unavailable):
-            time_s = subject.accessed(kernel)
-        kernels.append(kernel)
-        spent += float(time_s)
-        saved += float(time_s) * part
-    return kernels, saved / spent if spent else 0.0
+        by_kernel.setdefault(kernel, {})[instruction.name] = instruction
+    spent = least = most = 0.0
+    for kernel, found in by_kernel.items():
+        time_s = subject.points[kernel].least_s
+        bounds = _parts(subject, [*found.values()], kernel, element_type)
+        seconds = subject.accessed(kernel) if isinstance(time_s, Unavailable) else float(time_s)
+        spent, least, most = spent + seconds, least + seconds * bounds[0], most + seconds * bounds[1]
+    is_upper_bound = most - least > _CLOSE * (most + least)
+    saved = most if is_upper_bound else (least + most) / 2
+    return Saved([*by_kernel], saved / spent if spent else 0.0, is_upper_bound)
 
 
-def _part(subject: Subject, product: Instruction, kernel: str, element_type: str) -> float:
-    """Returns the part of a kernel's time that is saved, by the rates of the matrix unit and of the main memory."""
+_CLOSE = 0.1  # the mean of two bounds is then at most 10 % from both
+_MEMORY = (1.2, 1.7)
+"""Time of the main memory in a TPU compiler's cycles, relative to its peak: 1.24 to 1.66 in kernels of v4, v5e, v5p and v6e."""
+_VECTOR, _TRANSCENDENTAL = 2.0, 12.0
+"""Time of the vector unit in the cycles, relative to its peaks: a function such as `tanh` is several operations."""
+_CYCLES_OF_TILE = 4.0  # to round 1,024 float32 values
+_TILE_BYTES = 4096
+
+
+def _parts(subject: Subject, products: Sequence[Instruction], kernel: str, element_type: str) -> tuple[float, float]:
+    """Returns the smallest and the largest part of a kernel's time that is saved, by the rates of its units."""
     peak, point = subject.roofline.peak, subject.points[kernel]
     if isinstance(peak, Unavailable):
-        return (
-            0.0 if product.operands[0].shape.element_type == "f32" else 0.5
-        )  # CPUs compute narrower floats in float32
-    ratio = _rates_ratio(product, element_type, peak)
+        half = 0.0 if products[0].operands[0].shape.element_type == "f32" else 0.5
+        return half, half  # CPUs compute narrower floats in float32
     if isinstance(point.least_s, Unavailable) or isinstance(point.flops, Unavailable) or not point.least_s:
-        return 0.0
-    bytes_ = 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)
-    memory_s = bytes_ / peak.memory_bytes_per_s
-    after = max(float(point.least_s) * ratio, min(memory_s, float(point.least_s)))
-    return max(0.0, 1 - after / float(point.least_s))
+        return 0.0, 0.0
+    times = subject.kernel_times(peak).of(subject.module.instruction(kernel))
+    units = times.units
+    longest_s = max(units.values())
+    matrix_s, saved_s = units.get("matrix unit", 0.0), _saved_s(subject, products, element_type, peak)
+    if times.unit != CYCLES:
+        other_s = max((seconds for unit, seconds in units.items() if unit != "matrix unit"), default=0.0)
+        part = max(0.0, 1 - max(matrix_s - saved_s, other_s) / longest_s)
+        return part, part
+    memory_s, rounded = units.get("main memory", 0.0), sum(o.shape.byte_size for p in products for o in p.operands[:2])
+    clock = 1.0 if isinstance(peak.clock, Unavailable) else peak.clock.per_s
+    vector_s = _VECTOR * units.get("vector unit", 0.0) + _TRANSCENDENTAL * units.get("transcendental unit", 0.0)
+    most_after_s = (
+        matrix_s - saved_s + max(0.0, longest_s - matrix_s),
+        vector_s,
+        _CYCLES_OF_TILE * rounded / _TILE_BYTES / clock,
+        _MEMORY[1] * memory_s,
+    )
+    least_after_s = matrix_s - saved_s, units.get("VMEM", 0.0), _MEMORY[0] * memory_s
+    least, most = (max(0.0, 1 - max(seconds) / longest_s) for seconds in (most_after_s, least_after_s))
+    return least, most
+
+
+def _saved_s(subject: Subject, products: Sequence[Instruction], element_type: str, peak: Peak) -> float:
+    """Returns the time on the matrix unit that another type of the operands saves."""
+    saved = 0.0
+    for product in products:
+        for algorithm, flops in product_flops(product, subject.costs, peak):
+            if isinstance(algorithm, Algorithm) and not isinstance(flops, Unavailable):
+                seconds = float(flops) * algorithm.passes / peak.flops_per_s[algorithm.peak_name]
+                saved += seconds * (1 - _rates_ratio(product, element_type, peak))
+    return saved
 
 
 def _rates_ratio(product: Instruction, element_type: str, peak: Peak) -> float:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.analysis.cost.dot_algorithms import algorithm_of
+from inspector.analysis.findings.before import moved_from
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import DefaultPrecision, stacks_of
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.products import PRODUCTS, optimized_products, part_of_named, saved_by_type, shapes_text
+from inspector.analysis.findings.products import (
+    PRODUCTS,
+    Saved,
+    optimized_products,
+    part_of_named,
+    saved_by_type,
+    shapes_text,
+)
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -18,6 +26,7 @@ from inspector.support.units import counted
 
 KIND = "highest-precision"
 _CAUTION = "The default rounds the operands: check the accuracy of the results, for example of a loss over some training steps."
+_OTHERS = "The kernels also do other work, which may take as long: the proof shows the gain."
 _NUMERICAL = re.compile(
     r"\b(qr|householder\w*|svd|eigh?|cholesky\w*|lu\w*|triangular_solve|solve\w*|inv|pinv|expm|schur|polar|lstsq|det|slogdet|fft\w*)\b"
 )
@@ -41,26 +50,56 @@ def highest_precision(subject: Subject) -> Iterator[Finding]:
     for products in lines.values():
         found = [*optimized_products(subject, products)]
         kind = products[0][0].instruction.operands[0].shape.element_type
-        kernels, saved = saved_by_type(subject, found, kind)
-        saved *= part_of_named(subject, products)
-        if saved > 0:
-            yield _finding(subject, products, found[0][0], kernels, saved)
+        saved = saved_by_type(subject, found, kind)
+        saved = saved._replace(part=saved.part * part_of_named(subject, products))
+        saved = _less_rounding(subject, products, saved)
+        if saved.part > 0:
+            yield _finding(subject, products, found, saved)
+
+
+def _less_rounding(subject: Subject, products: Sequence[tuple[Value, str]], saved: Saved) -> Saved:
+    """Returns the saved time without that of rounding whole weights in front of a loop.
+
+    A TPU's compiler rounds the float32 operands of a product in a loop to bfloat16 before the loop, all iterations at once.
+    The kernel takes at least the time of its accesses to main memory.
+    """
+    peak, whole_s = subject.roofline.peak, subject.seconds(saved.kernels)
+    program = subject.compiled.program
+    if isinstance(peak, Unavailable) or isinstance(whole_s, Unavailable) or program.platform != "tpu" or not whole_s:
+        return saved
+    in_loops = [value for value, _ in products if _is_in_loop(value)]
+    operands = {moved_from(value.operand(number)) for value in in_loops for number in (0, 1)}
+    outside = [each for each in operands if not _is_in_loop(each) and each.instruction.shape.element_type == "f32"]
+    if not outside:
+        return saved
+    rounded = sum(each.instruction.shape.byte_size for each in outside)
+    part = saved.part - 1.5 * rounded / peak.memory_bytes_per_s / whole_s
+    return Saved(saved.kernels, part, is_upper_bound=True)
+
+
+def _is_in_loop(value: Value) -> bool:
+    return any(call.opcode == "while" for call in value.calls)
 
 
 def _finding(
-    subject: Subject, products: list[tuple[Value, str]], optimized: Instruction, kernels: list[str], saved: float
+    subject: Subject, products: Sequence[tuple[Value, str]], found: Sequence[tuple[Instruction, str]], saved: Saved
 ) -> Finding:
     peak, first = subject.roofline.peak, products[0][0].instruction
-    now = "" if isinstance(peak, Unavailable) else str(algorithm_of(optimized, peak))
+    now = "" if isinstance(peak, Unavailable) else str(algorithm_of(found[0][0], peak))
     are_many = len(products) > 1
     more = f" and {counted(len(products) - 1, 'other product')}" if are_many else ""
     title = (
         f"The product {shapes_text(first)}{more} {'are' if are_many else 'is'} computed at a higher precision than the default:"
         f" {now} on the matrix unit."
     )
+    cautions = [_CAUTION, *([_OTHERS] if saved.is_upper_bound else [])]
+    unknown = [each.name for each in subject.points.values() if isinstance(each.least_s, Unavailable)]
+    if len(found) < len(products) and unknown and subject.compiled.program.platform == "tpu":
+        cautions.append(f"The gain leaves out products in kernels whose cost is unknown, such as `{unknown[0]}`.")
     return subject.finding(
-        KIND, title, 'precision="default"  # or jax.default_matmul_precision("default")', instructions=kernels,
-        frames=first.frames, saved_part=saved, caution=_CAUTION,
+        KIND, title, 'precision="default"  # or jax.default_matmul_precision("default")', instructions=saved.kernels,
+        frames=first.frames, saved_part=saved.part, is_upper_bound=saved.is_upper_bound,
+        caution=" ".join(cautions),
         edits=(
             DefaultPrecision(
                 tuple(dict.fromkeys(name for _, name in products)),

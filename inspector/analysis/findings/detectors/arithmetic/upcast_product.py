@@ -14,6 +14,7 @@ from inspector.analysis.findings.edits import NarrowProducts, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import (
     PRODUCTS,
+    Saved,
     number_of_terms,
     optimized_products,
     part_of_named,
@@ -65,10 +66,10 @@ def upcast_product(subject: Subject) -> Iterator[Finding]:
             if instruction.operands[0].shape.element_type == wide
             and not instruction.custom_call_target.startswith(_CUDNN)
         ]
-        kernels, saved = saved_by_type(subject, wide_products, narrow)
+        kernels, saved, is_upper_bound = saved_by_type(subject, wide_products, narrow)
         saved = part * saved - _rounding_part(subject, products, wide_products, narrow, kernels)
         if kernels and saved > 0:
-            yield _finding(subject, products, narrow, wide, both, kernels, saved)
+            yield _finding(subject, products, narrow, wide, both, Saved(kernels, saved, is_upper_bound))
 
 
 def _rounding_part(
@@ -99,9 +100,7 @@ def _rounding_part(
     return accessed / peak.memory_bytes_per_s / whole
 
 
-def _finding(
-    subject: Subject, products: list[_Product], narrow: str, wide: str, both: bool, kernels: list[str], saved: float
-) -> Finding:
+def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str, both: bool, saved: Saved) -> Finding:
     first = products[0].value.instruction
     narrow_name, wide_name = _NAMES[narrow], _NAMES[wide]
     names = " and ".join(f"`{each}`" for each in products[0].arguments if each)
@@ -116,7 +115,7 @@ def _finding(
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"
     caution = "" if both else f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter."
     return subject.finding(
-        KIND, title, remedy, instructions=kernels, frames=first.frames, saved_part=saved, caution=caution,
+        KIND, title, remedy, instructions=saved.kernels, frames=first.frames, saved_part=saved.part, is_upper_bound=saved.is_upper_bound, caution=caution,
         edits=(
             NarrowProducts(
                 tuple(dict.fromkeys(p.name for p in products)),

@@ -12,15 +12,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import full_name, uses
-from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.dataflow import Value, is_passing
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import Frame, merged_names, own_frame
 from inspector.support.units import counted, format_array
 
 KIND = "uneven-shards"
 _MOST_VALUES = 200
+_REALIGNING = "collective-permute"
 _ONE, _MORE = "device computes", "devices compute"
 
 _Key: TypeAlias = tuple[Frame | None, int, int]
@@ -53,6 +55,11 @@ class _Split(NamedTuple):
         """The number of rows that are padding, on all devices together."""
         return self.part * self.parts - self.size
 
+    @property
+    def padding_part(self) -> float:
+        """The part of the rows that are padding."""
+        return self.padding / (self.part * self.parts)
+
 
 def uneven_shards(subject: Subject) -> Iterator[Finding]:
     """Yields a finding for each line, size and number of parts of constraints that split a dimension unevenly."""
@@ -66,7 +73,7 @@ def uneven_shards(subject: Subject) -> Iterator[Finding]:
     for splits in lines.values():
         kernels: dict[str, float] = {}
         for split in splits:
-            for kernel, part in _padded_kernels(subject, split):
+            for kernel, part in (*_padded_kernels(subject, split), *_padded_exchanges(subject, split)):
                 kernels[kernel] = max(part, kernels.get(kernel, 0.0))
         if kernels:
             yield _finding(subject, splits[0], kernels)
@@ -106,11 +113,17 @@ def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> F
         f" not divide {size}: {split.padding} of the {rows} rows that the devices compute are padding"
         f"{f', and {counted(idle, _ONE, _MORE)} only padding' if idle else ''}."
     )
+    opcodes = {subject.points[name].opcode for name in kernels if subject.points[name].link_bytes}
+    realigning = {opcode for opcode in opcodes if opcode.startswith(_REALIGNING)}
+    title += " Collectives send the padding too." if opcodes - realigning else ""
+    title += (
+        " An exchange moves the rows between devices, because the parts before have other sizes." if realigning else ""
+    )
     smaller = size // parts * parts
     sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
     return subject.finding(
         KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one.", instructions=kernels,
-        frames=instruction.frames, saved_part=split.padding / rows * _mean(subject, kernels),
+        frames=instruction.frames, saved_part=_mean(subject, kernels),
     )  # fmt: skip
 
 
@@ -130,27 +143,53 @@ def _axis(subject: Subject, parts: int) -> str:
 
 
 def _padded_kernels(subject: Subject, split: _Split) -> Iterator[tuple[str, float]]:
-    """Yields the kernels that compute parts of arrays with the dimension, and the part of their time that the dimension scales.
+    """Yields the kernels that compute parts of arrays with the dimension, and the part of their time that is for padding.
 
     A kernel that memory bounds also reads arrays without the dimension, such as weights.
     """
-    for value in _around(split):
-        written = value.instruction
-        sizes = _sizes(written)
-        name = full_name(value)
+    for instruction, kernel, written in _partitioned(subject, split):
+        if _has_part(instruction, written, split) and not subject.points[kernel].link_bytes:
+            is_bound_by_memory = subject.points[kernel].bound_by != "compute"
+            scaled = _byte_part(subject.module.instruction(kernel), split.part) if is_bound_by_memory else 1.0
+            yield kernel, split.padding_part * scaled
+
+
+def _padded_exchanges(subject: Subject, split: _Split) -> Iterator[tuple[str, float]]:
+    """Yields the kernels that exchange parts of arrays with the dimension, and the part of their time that is for padding.
+
+    The latency stays. A reshape into the dimension needs no exchange at all if the parts are even.
+    """
+    exchanges = {exchange.kernel.name: exchange for exchange in subject.exchanges}
+    for instruction, kernel, written in _partitioned(subject, split):
+        exchange = exchanges.get(kernel)
+        if exchange is None or isinstance(exchange.kernel.least_s, Unavailable) or not exchange.kernel.least_s:
+            continue
+        if instruction.opcode.startswith(_REALIGNING):
+            saved_s = exchange.exposed_s if written.opcode == "reshape" else 0.0
+        elif _has_part(instruction, written, split):
+            sent_s = exchange.exposed_s - exchange.latency_s * exchange.executions
+            saved_s = split.padding_part * max(0.0, sent_s)
+        else:
+            continue
+        if saved_s:
+            yield kernel, min(1.0, saved_s / float(exchange.kernel.least_s))
+
+
+def _partitioned(subject: Subject, split: _Split) -> Iterator[tuple[Instruction, str, Instruction]]:
+    """Yields the optimized instructions near a constraint, with their kernels and the operations that the user wrote."""
+    for value in (*_constraints(split.constraint), *_around(split)):
+        written, name = value.instruction, full_name(value)
         for instruction in subject.kernels.named([name]) if name else ():
-            if own_frame(instruction.frames) != own_frame(written.frames) or name not in merged_names(
-                instruction.op_name
-            ):
-                continue
-            local = _sizes(instruction)
             kernel = subject.kernels.kernel(instruction)
-            is_part = local.count(split.part) > sizes.count(split.part) and local.count(split.size) < sizes.count(
-                split.size
-            )
-            if is_part and kernel is not None and not subject.points[kernel].link_bytes:
-                is_bound_by_memory = subject.points[kernel].bound_by != "compute"
-                yield kernel, _byte_part(subject.module.instruction(kernel), split.part) if is_bound_by_memory else 1.0
+            is_same = own_frame(instruction.frames) == own_frame(written.frames)
+            if is_same and name in merged_names(instruction.op_name) and kernel is not None:
+                yield instruction, kernel, written
+
+
+def _has_part(instruction: Instruction, written: Instruction, split: _Split) -> bool:
+    """Reports whether an instruction has parts of the dimension where the operation that the user wrote has the dimension."""
+    local, sizes = _sizes(instruction), _sizes(written)
+    return local.count(split.part) > sizes.count(split.part) and local.count(split.size) < sizes.count(split.size)
 
 
 def _byte_part(kernel: Instruction, size: int) -> float:
@@ -164,6 +203,14 @@ def _sizes(instruction: Instruction) -> list[int]:
     """Returns the sizes of the dimensions of an instruction's operands and result."""
     shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
     return [size for shape in shapes for size in shape.dimensions]
+
+
+def _constraints(constraint: Value) -> Iterator[Value]:
+    """Yields a constraint and those of its result, which may gather the array."""
+    yield constraint
+    for user in constraint.instruction.users:
+        if is_passing(user):
+            yield Value(user, constraint.calls)
 
 
 def _around(split: _Split) -> Iterator[Value]:
