@@ -93,3 +93,46 @@ def test_the_proof_equals_the_compile_by_hand() -> None:
     assert proof.verdict == "proven"
     assert proof.gain_s == pytest.approx(before - after, rel=0.02)
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)
+
+
+def attention(precision: str) -> Any:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, precision=precision)
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
+        return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v, precision=precision)
+
+    return f
+
+
+def layers(precision: str) -> Any:
+    """The compiler rounds the stacked weights to bfloat16 in front of the loop if the precision is the default."""
+    return lambda x, w: jax.lax.scan(lambda x, w: (jnp.tanh(jnp.dot(x, w, precision=precision)), None), x, w)[0]
+
+
+def gated(precision: str) -> Any:
+    def f(x: Any, w: Any) -> Any:
+        return jnp.dot(jax.nn.gelu(jnp.dot(x, w, precision=precision)), w, precision=precision)
+
+    return f
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "shapes", "is_upper_bound"),
+    [
+        (attention, ((4, 16, 1024, 128),) * 3, True),
+        (layers, ((512, 1024), (8, 1024, 1024)), True),
+        (gated, ((2048, 2048), (2048, 2048)), False),
+    ],
+)
+def test_the_gain_is_that_of_the_proof_or_an_upper_bound(make: Any, shapes: Any, is_upper_bound: bool) -> None:
+    args = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    (finding,) = found(KIND, make("highest"), *args, target="tpu:v5e:1x1")
+    proven_s = finding.prove().gain_s
+    assert finding.is_upper_bound == is_upper_bound
+    if is_upper_bound:
+        assert 0 < proven_s < finding.gain_s < 4 * proven_s
+        assert "the proof shows the gain" in finding.caution
+    else:
+        assert finding.gain_s == pytest.approx(proven_s, rel=0.1)

@@ -72,11 +72,13 @@ class Saved(NamedTuple):
     Attributes:
       kernels: the names of their kernels.
       part: the part of the kernels' time that is saved, from 0 to 1.
-      is_upper_bound: whether it is an upper bound.
+      most: an upper bound of it.
+      is_upper_bound: whether `part` is the upper bound.
     """
 
     kernels: list[str]
     part: float
+    most: float
     is_upper_bound: bool
 
 
@@ -102,7 +104,8 @@ def saved_by_type(subject: Subject, products: Iterable[tuple[Instruction, str]],
         spent, least, most = spent + seconds, least + seconds * bounds[0], most + seconds * bounds[1]
     is_upper_bound = most - least > _CLOSE * (most + least)
     saved = most if is_upper_bound else (least + most) / 2
-    return Saved([*by_kernel], saved / spent if spent else 0.0, is_upper_bound)
+    whole = spent or 1.0
+    return Saved([*by_kernel], saved / whole, most / whole, is_upper_bound)
 
 
 _CLOSE = 0.1  # the mean of two bounds is then at most 10 % from both

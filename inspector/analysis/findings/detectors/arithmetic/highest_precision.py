@@ -51,7 +51,8 @@ def highest_precision(subject: Subject) -> Iterator[Finding]:
         found = [*optimized_products(subject, products)]
         kind = products[0][0].instruction.operands[0].shape.element_type
         saved = saved_by_type(subject, found, kind)
-        saved = saved._replace(part=saved.part * part_of_named(subject, products))
+        named = part_of_named(subject, products)
+        saved = saved._replace(part=saved.part * named, most=saved.most * named)
         saved = _less_rounding(subject, products, saved)
         if saved.part > 0:
             yield _finding(subject, products, found, saved)
@@ -73,8 +74,8 @@ def _less_rounding(subject: Subject, products: Sequence[tuple[Value, str]], save
     if not outside:
         return saved
     rounded = sum(each.instruction.shape.byte_size for each in outside)
-    part = saved.part - 1.5 * rounded / peak.memory_bytes_per_s / whole_s
-    return Saved(saved.kernels, part, is_upper_bound=True)
+    most = saved.most - 1.5 * rounded / peak.memory_bytes_per_s / whole_s
+    return saved._replace(part=most, most=most, is_upper_bound=True)
 
 
 def _is_in_loop(value: Value) -> bool:

@@ -30,6 +30,7 @@ from inspector.support.units import counted
 
 KIND = "upcast-product"
 _CUDNN = "__cudnn$conv"  # computes no float32 result from narrower operands
+_COMBINES_INSIDE = (0, 12)
 _NAMES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # `float64` finds wider ones
 
 
@@ -59,17 +60,23 @@ def upcast_product(subject: Subject) -> Iterator[Finding]:
             groups.setdefault(key, []).append(product)
     for (_, narrow, wide), products in groups.items():
         both = all(len(product.converted) == 2 for product in products)
-        part = part_of_named(subject, [(p.value, p.name) for p in products])
         wide_products = [
             (instruction, kernel)
             for instruction, kernel in optimized_products(subject, [(p.value, p.name) for p in products])
             if instruction.operands[0].shape.element_type == wide
             and not instruction.custom_call_target.startswith(_CUDNN)
         ]
-        kernels, saved, is_upper_bound = saved_by_type(subject, wide_products, narrow)
-        saved = part * saved - _rounding_part(subject, products, wide_products, narrow, kernels)
-        if kernels and saved > 0:
-            yield _finding(subject, products, narrow, wide, both, Saved(kernels, saved, is_upper_bound))
+        # XLA may combine products of several lines
+        own, whole = (
+            sum(map(number_of_terms, found))
+            for found in ((p.value.instruction for p in products), {each for each, _ in wide_products})
+        )
+        part = min(part_of_named(subject, [(p.value, p.name) for p in products]), own / whole if whole else 1.0)
+        saved = saved_by_type(subject, wide_products, narrow)
+        rounding = _rounding_part(subject, products, wide_products, narrow, saved.kernels)
+        saved = saved._replace(part=part * saved.part - rounding)
+        if saved.kernels and saved.part > 0:
+            yield _finding(subject, products, narrow, wide, both, saved)
 
 
 def _rounding_part(
@@ -81,16 +88,19 @@ def _rounding_part(
 ) -> float:
     """Returns the time of the kernels that round the other operands first, relative to that of the products.
 
-    XLA rounds them in the kernel of the product, unless it combines several products or calls a library.
+    XLA rounds them in the kernel of the product, unless it calls a library, or combines several products and is older than in
+    jaxlib 0.12.
     """
     numbers = {number for each in products for number in (0, 1) if number not in each.converted}
     peak, whole = subject.roofline.peak, subject.seconds(kernels)
     if isinstance(peak, Unavailable) or isinstance(whole, Unavailable) or not whole:
         return 0.0
-    largest = max(number_of_terms(each.value.instruction) for each in products)
+    terms = [number_of_terms(each.value.instruction) for each in products]
+    is_combined_apart = _version(subject.compiled.versions.get("jaxlib", "")) < _COMBINES_INSIDE
     accessed = 0.0
     for instruction, kernel in wide_products:
-        if instruction.opcode == "custom-call" or number_of_terms(instruction) > largest:
+        is_combined = max(terms) < number_of_terms(instruction) <= sum(terms)
+        if instruction.opcode == "custom-call" or (is_combined and is_combined_apart):
             runs = subject.points[kernel].executions
             sizes = [instruction.operands[number].shape for number in numbers]
             bytes_ = sum(
@@ -98,6 +108,11 @@ def _rounding_part(
             )
             accessed += bytes_ * (1.0 if isinstance(runs, Unavailable) else float(runs))
     return accessed / peak.memory_bytes_per_s / whole
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Returns the first two numbers of a version; () if it is unknown."""
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
 
 
 def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str, both: bool, saved: Saved) -> Finding:
