@@ -176,5 +176,6 @@ def test_a_narrow_outline_keeps_its_names(demo: OpenDemo) -> None:
         group.evaluate("(e, width) => { e.style.flex = 'none'; e.style.width = `${width}px`; }", width)
         expect(page.locator(".insp-outline-head .insp-number:visible")).to_have_count(numbers)
         box = names.first.bounding_box()
-        assert box is not None and box["width"] >= 40
+        assert box is not None
+        assert box["width"] >= 40
     explorer.close()
