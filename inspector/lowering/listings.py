@@ -62,7 +62,7 @@ def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailab
     if not blocks:
         named = next(iter(files), "")
         if named and not first and not named.startswith("<"):
-            return Unavailable(f"{named} is not on this machine", "open the program where its source files are")
+            return Unavailable(f"{named} is not on this machine", "Open the program where its source files are.")
         return Unavailable(
             "no source file of the program can be read", "define the function in a file or a notebook cell"
         )

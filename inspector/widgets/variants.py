@@ -175,7 +175,11 @@ class Variant:
     def runs_here(self) -> bool:
         """Whether its programs run on this machine. Another version of JAX runs programs for CPUs only."""
         is_cpu = self.lowered is not None and self.lowered.program.platform == "cpu"
-        return not self.target.is_absent and (is_cpu or not self.target.jax)
+        return not self.target.is_absent and (is_cpu or not self.target.jax) and self._not_compilable is None
+
+    @property
+    def _not_compilable(self) -> Unavailable | None:
+        return None if self.lowered is None else self.lowered.program.not_compilable
 
     def message(self) -> messages.VariantMessage:
         """Returns the state for the browser."""
@@ -183,6 +187,8 @@ class Variant:
         absence = f"{self.target} is not attached: its programs can be compiled but not run."
         if self.target.jax:
             absence = f"Compiled with JAX {self.target.jax}, which runs programs for CPUs only."
+        if self._not_compilable is not None:
+            absence = f"The program cannot run here: {self._not_compilable.reason.rstrip('.')}."
         return messages.VariantMessage(
             type="variant",
             variant=self.number,

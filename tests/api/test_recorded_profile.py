@@ -318,6 +318,7 @@ def test_a_profile_from_elsewhere_names_its_platform_and_its_files() -> None:
     message = explorer.baseline.message()
     assert (message["target"], message["platform"]) == ("rocm", "gpu")
     assert not set(message["warnings"]) & set(explorer.lowered.notes)
+    assert message["no_run"] == "The program cannot run here: a profile contains only its optimized HLO."
     assert "profiled [rocm]: done" in repr(explorer)
     source = explorer.lowered.source
     assert isinstance(source, Unavailable)

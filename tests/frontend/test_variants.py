@@ -33,7 +33,7 @@ def test_any_two_variants_are_compared_and_many_are_in_a_menu(demo: OpenDemo) ->
     page.locator(".insp-more").click()
     items = page.locator(".insp-menu [role=menuitem]")
     expect(items).to_have_count(6)
-    expect(items.first).to_have_text("✓ baseline on attached")
+    expect(items.first).to_have_text("✓ baseline on the attached device")
     items.nth(5).click()
     expect(visible).to_have_count(4)
     expect(page.locator(".insp-chip-main[aria-pressed=true]")).to_contain_text("expensive_passes")
@@ -47,5 +47,5 @@ def test_any_two_variants_are_compared_and_many_are_in_a_menu(demo: OpenDemo) ->
     until(page, exchange, page.locator("[data-pane=optimized] .insp-summary"))
     page.get_by_role("tab", name="Stats").click()
     delta = page.locator(".insp-stats .insp-column-active .insp-delta").first
-    expect(delta).to_have_attribute("title", "Compared with xla_backend_optimization_level=0 on attached")
+    expect(delta).to_have_attribute("title", "Compared with xla_backend_optimization_level=0 on the attached device")
     explorer.close()

@@ -14,7 +14,8 @@ export function nameOf({ label, target }: messages.VariantMessage): HTMLElement[
 
 /** Returns the same as text. */
 export function textOf({ label, target }: messages.VariantMessage): string {
-  return label === target ? label : `${label} on ${target}`;
+  if (label === target) return label;
+  return `${label} on ${target === "attached" ? "the attached device" : target}`;
 }
 
 /** Returns the name of a reference variant for use in a sentence. */
