@@ -105,3 +105,12 @@ def test_the_version_of_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> No
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         importlib.import_module("inspector").no_such_name  # noqa: B018
+
+
+def test_jaxlib_before_jax_logs_no_devices(one_device_python: RunPython) -> None:
+    script = (
+        "import os; os.environ.pop('TF_CPP_MIN_LOG_LEVEL', None)\n"
+        "import inspector._jax.modules.stablehlo\n"
+        "import jax; jax.devices()"
+    )
+    assert "device" not in one_device_python(script).stderr

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   alive,
   choicesOf,
+  initialChoice,
   kindsOf,
   liveAt,
   outline,
@@ -158,6 +159,13 @@ test("main memories with other names are one choice, and the others are chosen b
       [1, 0],
     ],
   );
+});
+
+test("the first memory shown is the main one, whose peak is in the headline, unless all temporaries are elsewhere", () => {
+  const tpu = [room("VMEM", false, 100), room("HBM", true, 50)];
+  assert.equal(initialChoice(["VMEM", "HBM"], tpu), "HBM");
+  assert.equal(initialChoice(["VMEM", "HBM"], [tpu[0]!, { ...tpu[1]!, live_bytes: 0 }]), "VMEM");
+  assert.equal(initialChoice(["RAM"], [room("RAM", false, 50)]), "RAM");
 });
 
 test("each variant has every kind of memory, or the reason why it is unknown", () => {

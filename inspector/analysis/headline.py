@@ -101,10 +101,11 @@ def _memory(memory: Memory | Unavailable, device_count: int) -> HeadlinePart | N
     word = f"{peak.word} " if isinstance(peak, Partial) else ""
     text = f"{word}{format_bytes(float(peak))} peak" + (" per device" if device_count > 1 else "")
     if len(shown) > 1:
+        sizes = {name: format_bytes(size) for name, size in shown.items()}
         unit = format_bytes(float(peak)).rpartition(" ")[2]
-        text += ": " + " + ".join(
-            f"{format_bytes(size).removesuffix(f' {unit}')} {name}" for name, size in shown.items()
-        )
+        if all(size.endswith(f" {unit}") for size in sizes.values()):  # an omitted unit is that of the peak
+            sizes = {name: size.removesuffix(f" {unit}") for name, size in sizes.items()}
+        text += ": " + " + ".join(f"{size} {name}" for name, size in sizes.items())
     else:
         text += "".join(f", all {name}" for name in shown)
     unknown = f" {peak.reason}." if isinstance(peak, Partial) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.headline import headline
 from inspector.errors import Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
@@ -47,6 +49,29 @@ def test_the_parts_are_the_numbers_of_the_other_views() -> None:
     assert program.module().instruction(place.instruction).opcode in ("dot", "fusion", "custom-call", "call")
     assert str(headline) == " · ".join(part.text for part in headline)
     assert "this test" in time.details
+
+
+@pytest.mark.parametrize(
+    ("argument_bytes", "text"),
+    [
+        (2 << 20, "3.5 MiB peak: 2 arguments + 1.5 temporaries"),
+        (512 << 10, "2 MiB peak: 512 KiB arguments + 1.5 MiB temporaries"),
+    ],
+)
+def test_units_are_omitted_only_if_all_are_that_of_the_peak(argument_bytes: int, text: str) -> None:
+    program = compiled()
+    assert not isinstance(program.memory, Unavailable)
+    space = dataclasses.replace(
+        program.memory.spaces[program.memory.main],
+        argument_bytes=argument_bytes,
+        output_bytes=0,
+        alias_bytes=0,
+        temp_bytes=3 << 19,
+        constant_bytes=0,
+    )
+    memory = dataclasses.replace(program.memory, spaces={program.memory.main: space})
+    found = headline(memory, program.roofline(ROOFS), program.donations(), 1, Unavailable("not profiled"))
+    assert next(iter(found)).text == text
 
 
 def test_layers_of_equal_name_are_summed_over_their_paths() -> None:

@@ -128,6 +128,12 @@ export function roomAt(rooms: readonly messages.MemoryRoom[], choice: string): n
   return rooms.findIndex(({ name, is_main: isMain }) => (choice === MAIN ? isMain : name === choice));
 }
 
+/** Returns the main memory, whose peak is in the headline, if it has temporaries; or else the largest memory, the first one. */
+export function initialChoice(choices: readonly string[], rooms: readonly messages.MemoryRoom[]): string {
+  const main = rooms.findIndex((room) => room.is_main && room.live_bytes > 0);
+  return choices.find((choice) => roomAt(rooms, choice) === Math.max(0, main))!;
+}
+
 /** A column of the table of kinds of memory. `room` is the main memory of a variant without stats, such as a failed one. */
 interface Kinds {
   readonly stats: messages.Stats | null;

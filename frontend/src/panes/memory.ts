@@ -10,6 +10,7 @@ import {
   alive,
   alwaysIn,
   choicesOf,
+  initialChoice,
   type GroupedBy,
   liveAt,
   overflow,
@@ -127,7 +128,7 @@ class MemoryPane extends LinkedPane {
     for (const tool of this.tools.children) (tool as HTMLElement).hidden = !message;
     this.rooms.hidden = choices.length < 2;
     if (!message && !isCompared) return this.say(this.absence());
-    if (!choices.includes(this.room)) this.room = initialChoice(choices, (message ?? recorded[0]!).rooms, isCompared);
+    if (!choices.includes(this.room)) this.room = initialChoice(choices, (message ?? recorded[0]!).rooms);
     this.columns = isCompared ? synced.ordered.map((variant) => this.columnOf(synced.variants.get(variant)!)) : [];
     const drawn = [local.active, isCompared, ...(isCompared ? recorded : [message, this.others().length])];
     if (isSame(drawn, this.drawn)) return isCompared ? this.compared.show(this.columns, this.room) : undefined;
@@ -489,12 +490,6 @@ class MemoryPane extends LinkedPane {
     }
     fill(this.map, picture);
   }
-}
-
-/** Returns the main memory, as in the table of all variants, if it has temporaries; or else the largest memory. */
-function initialChoice(choices: readonly string[], rooms: readonly messages.MemoryRoom[], isCompared: boolean): string {
-  const main = isCompared ? rooms.findIndex((room) => room.is_main && room.live_bytes > 0) : -1;
-  return choices.find((choice) => roomAt(rooms, choice) === Math.max(0, main))!;
 }
 
 /** Returns the reason why the curve of a variant is unknown. */

@@ -112,13 +112,17 @@ export class Headline {
   }
 
   private link(fact: messages.HeadlineFact): HTMLElement {
-    const title = `${fact.details}\n${HINTS[fact.subject]}`.trim();
+    const title = [fact.text, fact.details, HINTS[fact.subject]].filter(Boolean).join("\n"); // a narrow window cuts the text
     return h("button", { type: "button", class: "insp-fact", title, onclick: () => this.open(fact) }, fact.text);
   }
 
   private findings(text: string): HTMLElement {
     const onclick = (): void => this.context.local.reveal("findings");
-    return h("button", { type: "button", class: "insp-fact", title: "Opens the pane Findings", onclick }, text);
+    return h(
+      "button",
+      { type: "button", class: "insp-fact", title: `${text}\nOpens the pane Findings`, onclick },
+      text,
+    );
   }
 
   private open({ subject, instruction }: messages.HeadlineFact): void {
