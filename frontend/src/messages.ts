@@ -791,6 +791,7 @@ export interface LineCostsMessage {
   variant: number;
   profile: number;
   total: LineCostTotals | null;
+  program_s: number | null;
   reasons: Record<string, string>;
   can_measure: boolean;
   unknown: string;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LineCosts, shareText } from "../src/lib/linecosts.ts";
+import { estimatedTime, LineCosts, shareText } from "../src/lib/linecosts.ts";
 
 const columns = {
   line: [2, 2, 5, 9, -1],
@@ -60,4 +60,12 @@ test("nothing costs anything", () => {
 
 test("what is little is not nothing", () => {
   assert.deepEqual([0, 0.00001, 0.0123, 0.5, 1].map(shareText), ["0 %", "<0.1 %", "1.2 %", "50 %", "100 %"]);
+});
+
+test("the time of a program is told apart from the sum of its kernels' times", () => {
+  const told = (least_s: number, program_s: number | null | undefined): string =>
+    estimatedTime({ total: { least_s }, program_s } as Parameters<typeof estimatedTime>[0]);
+  assert.equal(told(2e-6, 2e-6), "Estimated time: ≈ 2 µs");
+  assert.equal(told(2e-6, undefined), "Estimated time: ≈ 2 µs"); // of older recordings
+  assert.equal(told(3e-6, 2e-6), "Estimated time: ≈ 2 µs; the kernels add up to 3 µs");
 });

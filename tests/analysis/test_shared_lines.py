@@ -29,7 +29,7 @@ def at(name: str, *frames: Frame) -> tuple[Origin, ...]:
 def shares(listing: Listing, origins: Sequence[Origin], name: str = "stablehlo") -> dict[int | None, float]:
     """Maps each line to its share of eight operations that have these origins."""
     spent = _Pieces({}, {(tuple(origins), "rest"): Amounts(flops=8.0)})
-    found = LineCosts({name: listing, OPTIMIZED: listing}, Amounts(flops=8.0), True, True, NONE, (), {}, spent)
+    found = LineCosts({name: listing, OPTIMIZED: listing}, Amounts(flops=8.0), NONE, True, True, NONE, (), {}, spent)
     return {cost.line: cost.amounts.flops for cost in found.on(name)}
 
 

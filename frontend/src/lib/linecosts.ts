@@ -5,6 +5,9 @@ import { format } from "./format.ts";
 
 export type Measure = keyof messages.LineCostTotals;
 
+/** Times that differ less are shown as one. */
+const SAME = 0.005;
+
 export const MEASURES: readonly { readonly value: Measure; readonly text: string }[] = [
   { value: "measured_s", text: "Measured time" },
   { value: "least_s", text: "Estimated time" },
@@ -12,6 +15,17 @@ export const MEASURES: readonly { readonly value: Measure; readonly text: string
   { value: "main_memory_bytes", text: "Bytes" },
   { value: "peak_bytes", text: "Peak memory" },
 ];
+
+/** Returns the time of one execution in words, and the sum of its kernels' times if it differs. */
+export function estimatedTime({ total, program_s: program }: messages.LineCostsMessage): string {
+  const sum = total!.least_s!;
+  if (program == null || Math.abs(sum - program) <= SAME * sum)
+    return `Estimated time: ≈ ${amountText(sum, "least_s")}`;
+  return `Estimated time: ≈ ${amountText(program, "least_s")}; the kernels add up to ${amountText(sum, "least_s")}`;
+}
+
+/** Why an execution can be shorter than the sum of its kernels' times. */
+export const WHY_SHORTER = "Kernels overlap, or only one branch of a conditional runs";
 
 /** Returns whether a measure is computed from estimates, which may leave out kernels of unknown cost. */
 export function isEstimated(measure: Measure): boolean {

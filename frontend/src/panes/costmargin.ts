@@ -4,7 +4,7 @@
 import { textButton, toolButton } from "../lib/controls.ts";
 import { setCosts } from "../lib/costgutter.ts";
 import { fill, h } from "../lib/dom.ts";
-import { isEstimated, type LineCosts, MEASURES } from "../lib/linecosts.ts";
+import { estimatedTime, isEstimated, type LineCosts, type Measure, MEASURES, WHY_SHORTER } from "../lib/linecosts.ts";
 import { openMenu } from "../lib/menu.ts";
 import type { Context } from "./pane.ts";
 import { notRunnable, runButton } from "./runbutton.ts";
@@ -63,8 +63,12 @@ export class CostMargin {
     const lost = costs.lost ? `${costs.share(costs.lost)} belongs to no line of this text` : "";
     const unknown = isEstimated(costs.measure) && reply.unknown;
     const parts = [lost, unknown && `approximate: ${unknown}`].filter(Boolean).join("; ");
-    const title = costs.measure === "measured_s" ? "Mean of one execution on one device" : "";
-    return [h("b", { title }, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
+    const titles: Partial<Record<Measure, string>> = {
+      measured_s: "Mean of one execution on one device",
+      least_s: WHY_SHORTER,
+    };
+    const words = costs.measure === "least_s" ? estimatedTime(reply) : `${name}: ${costs.text(costs.total)}`;
+    return [h("b", { title: titles[costs.measure] ?? "" }, words), dim(parts), heaviest];
   }
 
   private absence(name: string, variant: number, reason: string): HTMLElement[] {

@@ -4,7 +4,7 @@ import { fill, h } from "../lib/dom.ts";
 import { ByComputation } from "../lib/bycomputation.ts";
 import { ByScope } from "../lib/byscope.ts";
 import type { TextDocument } from "../lib/documents.ts";
-import { amountText, isEstimated, type Measure, MEASURES, shareText } from "../lib/linecosts.ts";
+import { amountText, estimatedTime, isEstimated, type Measure, MEASURES, shareText } from "../lib/linecosts.ts";
 import { type Arrangement, type Holding, Outline, type OutlineNode } from "../lib/outline.ts";
 import { opcodeOf } from "../lib/tokens.ts";
 import { type TreeRow, type TreeSource, VirtualTree } from "../lib/virtualtree.ts";
@@ -201,7 +201,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     if (local.costs.awaitsTimes(variant)) parts.push("Measured time: computing …");
     else if (total[time] === null) parts.push(`Time unknown: ${reasons[time] ?? "unknown"}`);
     else if (time === "measured_s") parts.push(`Measured time: ${amountText(total[time], time)}`);
-    else parts.push(`Estimated time: ≈ ${amountText(total[time]!, time)}`);
+    else parts.push(estimatedTime(reply));
     const order = this.order.value as Measure;
     if (order in total && total[order] === null && order !== time)
       parts.push(`${MEASURES.find(({ value }) => value === order)!.text}: ${reasons[order] ?? "unknown"}`);

@@ -96,6 +96,8 @@ class LineCosts:
     Attributes:
       listings: available texts by name: "source", "jaxpr", "stablehlo", "hlo" and "optimized".
       total: sum over all lines, and over costs that belong to no line.
+      program_s: estimated seconds of one execution, as `Roofline.total`. It is below `total.least_s` if kernels overlap or only
+        one branch of a conditional runs.
       least_s: True if estimated times are known; otherwise the reason.
       peak: True if `peak_bytes` are known; otherwise the reason.
       measured: True if measured times are known; otherwise the reason.
@@ -105,6 +107,7 @@ class LineCosts:
 
     listings: Mapping[str, Listing]
     total: Amounts
+    program_s: float | Unavailable
     least_s: bool | Unavailable
     peak: bool | Unavailable
     measured: bool | Unavailable
@@ -231,6 +234,7 @@ def line_costs(
     return LineCosts(
         listings,
         total,
+        roofline.total.least_s,
         roofline.peak if isinstance(roofline.peak, Unavailable) else True,
         timeline if isinstance(timeline, Unavailable) else True,
         measured if isinstance(measured, Unavailable) else True,

@@ -193,6 +193,18 @@ def test_memory_at_the_peak_stands_at_the_lines_that_made_it() -> None:
     assert all(one <= other for one, other in pairs)
 
 
+def test_the_time_of_the_program_is_that_of_the_roofline() -> None:
+    def either(flag: Any, x: Any) -> Any:
+        return jax.lax.cond(flag, lambda x: (x @ x) @ x, lambda x: x @ x, x)
+
+    lowered = inspector.lower(either, True, A)
+    compiled = lowered.compile(engine=InlineEngine())
+    found = lowered.line_costs(compiled, ROOFS)
+    assert found.program_s == compiled.roofline(ROOFS).total.least_s
+    assert not isinstance(found.program_s, Unavailable)
+    assert found.total.least_s > 2 * found.program_s  # both branches
+
+
 def test_without_a_source_the_table_is_of_the_first_text() -> None:
     scope: dict[str, Any] = {}
     exec(compile("f = lambda a, b: (a @ b).sum()", "<no such file>", "exec"), {}, scope)

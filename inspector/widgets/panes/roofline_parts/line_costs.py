@@ -92,6 +92,7 @@ class LineCostsMessage(TypedDict):
 
     Attributes:
       profile: the number of the profile that the measured times come from, as `VariantMessage.profile`; 0 for none.
+      program_s: estimated seconds of one execution, as in the Roofline pane; None if unknown. Older recordings lack it.
       reasons: the reasons why there is no measured time, no estimated time or no memory at the peak.
       can_measure: whether this machine's CPU can be measured for the time.
       unknown: the costs that the estimates do not include; "" for none.
@@ -101,6 +102,7 @@ class LineCostsMessage(TypedDict):
     variant: int
     profile: int
     total: LineCostTotals | None
+    program_s: float | None
     reasons: dict[str, str]
     can_measure: bool
     unknown: str
@@ -120,8 +122,9 @@ def message_of(
         main_memory_bytes=line_costs.total.main_memory_bytes,
         peak_bytes=known["peak_bytes"],
     )
+    program_s = line_costs.program_s
     message = LineCostsMessage(
-        type="line_costs", variant=variant, profile=profile, total=total,
+        type="line_costs", variant=variant, profile=profile, total=total, program_s=None if isinstance(program_s, Unavailable) else program_s,
         reasons={name: why.reason for name, why in amounts.items() if isinstance(why, Unavailable)},
         can_measure=can_measure, unknown=About(0, line_costs.unknown).reason if line_costs.unknown else "", error=None,
     )  # fmt: skip
@@ -133,7 +136,7 @@ def message_of(
 def failed(variant: int, profile: int, error: BaseException) -> PackedMessage:
     """Returns the message for costs that are not available, with the error."""
     message = LineCostsMessage(
-        type="line_costs", variant=variant, profile=profile, total=None, reasons={}, can_measure=False,
+        type="line_costs", variant=variant, profile=profile, total=None, program_s=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
     )  # fmt: skip
     return PackedMessage(message, [packed("{}")])
