@@ -186,6 +186,19 @@ def _flax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return jax.grad(lambda w, x: (net.apply(w, x) ** 2).mean()), (weights, f32(16, 32, 32, 8))
 
 
+def _nnx() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    nnx: Any = importlib.import_module("flax.nnx")
+
+    rngs = nnx.Rngs(0)
+    layers = nnx.MultiHeadAttention(num_heads=4, in_features=128, decode=False, rngs=rngs), nnx.LayerNorm(128, rngs=rngs)
+    definition, weights = nnx.split(nnx.Sequential(*layers, nnx.Linear(128, 512, rngs=rngs), jax.nn.gelu))
+
+    def loss(weights: Any, x: Any) -> Any:
+        return (nnx.merge(definition, weights)(x) ** 2).mean()
+
+    return jax.grad(loss, allow_int=True), (jax.eval_shape(lambda: weights), f32(8, 128, 128))
+
+
 def _optax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     optax: Any = importlib.import_module("optax")
 
@@ -284,6 +297,7 @@ def _gaussian_process() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 OTHERS: Mapping[str, Program] = {
     "lstm gradient": _lstm,
     "flax gradient": _flax,
+    "nnx gradient": _nnx,
     "optax lamb": _optax,
     "numpyro gradient": _numpyro,
     "batch norm gradient": _batch_norm,

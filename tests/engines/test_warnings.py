@@ -61,6 +61,8 @@ W1122 03:37:11.360376 1 backend_config_util.cc:359] Invalid backend config found
 === Source Location Trace: ===
 third_party/tensorflow/compiler/xla/hlo/ir/backend_config.cc:112
 . Compiler may not do what you expect.
+E1122 03:37:11.360376 1 net_util.cc:470] Failed to construct rectangular 2d slice
+E1122 03:37:11.360376 1 net_util.cc:505] Failed to build strided 2D slice from devices in group #0 consisting of (0,2,7,5)
 W1122 03:37:12.057333 24726 spmd_partitioner.cc:656] [SPMD] Involuntary full rematerialization. Of a.cc: and b
 I1122 03:37:12.057333 24726 x.cc:1] nothing
 """

@@ -66,6 +66,9 @@ _BORING = (
     "=== Source Location Trace",
     "Compiler may not do what you expect",
     "Unable to dump host DMA stats",
+    # It tries algorithms for the devices of a group, and the Collectives pane shows the chosen one.
+    "Failed to construct rectangular 2d slice",
+    "Failed to build strided 2D slice from devices",
 )
 
 
