@@ -24,7 +24,15 @@ from tests.findings.corpus.cases import (
     struct,
 )
 from tests.findings.corpus.models import (
-    adam, block, block_params, decoder_loss, decoder_params, mlp, mlp_params, normed, sgd,
+    adam,
+    block,
+    block_params,
+    decoder_loss,
+    decoder_params,
+    mlp,
+    mlp_params,
+    normed,
+    sgd,
 )  # fmt: skip
 from tests.findings.sharded import Program
 
@@ -37,9 +45,9 @@ def adam_step(donated: bool = False) -> Program:
         params, m, v = adam(state["params"], gradients, state["m"], state["v"])
         return {"params": params, "m": m, "v": v}, loss
 
-    params = decoder_params(2)
+    params = decoder_params(1, 256)
     state = {"params": params, "m": params, "v": params}
-    return jax.jit(train_step, donate_argnums=(0,) if donated else ()), (state, struct(8, 256, dtype=I32))
+    return jax.jit(train_step, donate_argnums=(0,) if donated else ()), (state, struct(16, 256, dtype=I32))
 
 
 @planted("undonated", *ONE)
@@ -124,7 +132,7 @@ def decode_step_with_donated_cache() -> Program:
 
 @silent("undonated", *ONE)
 def gradients_of_a_decoder() -> Program:
-    return jax.grad(decoder_loss), (decoder_params(2), struct(8, 256, dtype=I32))
+    return jax.grad(decoder_loss), (decoder_params(1, 256), struct(16, 256, dtype=I32))
 
 
 @silent("undonated", *ONE)
@@ -268,7 +276,7 @@ def checkpointed(policy: Any = None, checkpoint: bool = True) -> Program:
             x = each(p, x)
         return jnp.mean(x.astype(jnp.float32) ** 2)
 
-    return jax.grad(loss), ([block_params(dtype=BF16) for _ in range(3)], struct(8, 512, 512, dtype=BF16))
+    return jax.grad(loss), ([block_params(dtype=BF16) for _ in range(2)], struct(8, 512, 512, dtype=BF16))
 
 
 @planted("recomputed", *ONE, on=(TPU, GPU))

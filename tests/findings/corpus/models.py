@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -80,7 +81,7 @@ def mlp(params: Any, x: jax.Array) -> jax.Array:
 
 
 def mlp_params(*widths: int, dtype: Any = jnp.float32) -> list[Any]:
-    return [(struct(n, m, dtype=dtype), struct(m, dtype=dtype)) for n, m in zip(widths, widths[1:], strict=False)]
+    return [(struct(n, m, dtype=dtype), struct(m, dtype=dtype)) for n, m in itertools.pairwise(widths)]
 
 
 def adam(params: Any, gradients: Any, m: Any, v: Any, rate: float = 1e-3) -> tuple[Any, Any, Any]:

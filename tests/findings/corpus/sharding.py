@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -9,7 +10,17 @@ import jax.numpy as jnp
 from jax import lax
 
 from tests.findings.corpus.cases import (
-    BF16, CPUS, DATA, EIGHT, GPUS, I32, TPUS, constrained, planted, silent, split,
+    BF16,
+    CPUS,
+    DATA,
+    EIGHT,
+    GPUS,
+    I32,
+    TPUS,
+    constrained,
+    planted,
+    silent,
+    split,
 )  # fmt: skip
 from tests.findings.corpus.models import adam, attention, mlp, normed, sgd
 from tests.findings.sharded import Program
@@ -18,7 +29,7 @@ from tests.findings.sharded import Program
 
 
 def weights(mesh: Any, *spec: Any, widths: tuple[int, ...] = (1024, 4096, 1024)) -> list[Any]:
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = itertools.pairwise(widths)
     return [(split(n, m, spec=spec, mesh=mesh), split(m, mesh=mesh)) for n, m in pairs]
 
 
