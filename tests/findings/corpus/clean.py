@@ -17,6 +17,7 @@ from tests.findings.corpus.cases import (
     DATA,
     EIGHT,
     F32,
+    GPU,
     I32,
     ONE,
     TPU,
