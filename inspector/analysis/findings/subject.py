@@ -130,6 +130,16 @@ class Subject:
         """The kernels of the roofline by name."""
         return {point.name: point for point in self.roofline.points}
 
+    @functools.cached_property
+    def _kernels_of_collectives(self) -> Mapping[str, str]:
+        """The kernels that are a collective, by its name: an all-to-all on a GPU has the name of its start. Without fusions, which do more."""
+        return {name: each.name for each in self.roofline.points if each.opcode != "fusion" for name in each.collectives}
+
+    def _kernels_of(self, names: Iterable[str]) -> list[str]:
+        """Returns the kernels among instructions, each once, with those of collectives."""
+        found = (name if name in self.points else self._kernels_of_collectives.get(name) for name in names)
+        return list(dict.fromkeys(name for name in found if name is not None))
+
     def kernel_times(self, peak: Peak) -> KernelTimes:
         """Returns the times of the kernels by unit, such as the vector unit and the main memory."""
         if self._times is None:
@@ -166,16 +176,16 @@ class Subject:
         """Returns the estimated seconds of kernels in one execution of the program; Unavailable without roofs for them."""
         if isinstance(self.total_s, Unavailable):
             return self.total_s
-        found = [_time_of(self.points[name]) for name in names if name in self.points]
+        found = [_time_of(self.points[name]) for name in self._kernels_of(names)]
         unknown = [each for each in found if isinstance(each, Unavailable)]
         return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
 
     def share(self, names: Iterable[str]) -> float:
         """Returns the share of the time that kernels take, or of the accessed bytes if there are no roofs. From 0 to 1."""
-        listed = list(names)
+        listed = self._kernels_of(names)
         seconds = self.seconds(listed)
         if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable):
-            found = sum(_bytes_of(self.points[name]) for name in listed if name in self.points)
+            found = sum(_bytes_of(self.points[name]) for name in listed)
             return min(1.0, found / self.accessed_bytes) if self.accessed_bytes else 0.0
         return min(1.0, seconds / self.total_s) if self.total_s else 0.0
 

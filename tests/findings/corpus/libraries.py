@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tests.findings.corpus.cases import CPU, GPU, I32, ONE, TPU, clean, struct
+from tests.findings.corpus.cases import CPU, I32, ONE, TPU, clean, struct
 from tests.findings.sharded import Program
 
 
@@ -162,7 +162,7 @@ def diffrax_solution() -> Program:
     def solve(u: Any, v: Any) -> Any:
         solution = dfx.diffeqsolve(
             dfx.ODETerm(rate), dfx.Tsit5(), 0.0, 10.0, 0.1, (u, v), saveat=dfx.SaveAt(ts=jnp.linspace(0.0, 10.0, 5)),
-            stepsize_controller=dfx.PIDController(rtol=1e-4, atol=1e-6), max_steps=1000,
+            stepsize_controller=dfx.PIDController(rtol=1e-4, atol=1e-6), max_steps=1000, throw=False,
         )  # fmt: skip
         return solution.ys
 
@@ -232,7 +232,7 @@ def lineax_solution() -> Program:
     return solve, (struct(1024, 1024), struct(1024))
 
 
-@clean(CPU, GPU)
+@clean(CPU)
 def optimistix_fit() -> Program:
     """A least-squares fit of ten exponentials."""
     import optimistix as optx

@@ -330,6 +330,50 @@ def checkpointed_mixer() -> Program:
     return jax.grad(loss), (params, struct(32, 256, 768))
 
 
+def wide_layer(p: Any, x: Any) -> Any:
+    """The products of 2,048 terms and more take longer than to write and read their results."""
+    return x + jax.nn.silu(x @ p["gate"]) * (x @ p["up"]) @ p["down"]
+
+
+def wide_layers(*layers: int) -> dict[str, Any]:
+    shapes = {"gate": (2048, 8192), "up": (2048, 8192), "down": (8192, 2048)}
+    return {name: struct(*layers, *shape, dtype=BF16) for name, shape in shapes.items()}
+
+
+@planted("recomputed", TPU, GPU)
+def checkpointed_wide_layers() -> Program:
+    def loss(params: Any, x: Any) -> Any:
+        for p in params:
+            x = jax.checkpoint(wide_layer)(p, x)
+        return jnp.mean(x.astype(jnp.float32) ** 2)
+
+    return jax.grad(loss), ([wide_layers() for _ in range(3)], struct(4096, 2048, dtype=BF16))
+
+
+@planted("recomputed", TPU, GPU)
+def checkpointed_wide_layers_of_a_scan() -> Program:
+    def loss(params: Any, x: Any) -> Any:
+        x, _ = lax.scan(jax.checkpoint(lambda x, p: (wide_layer(p, x), None)), x, params)
+        return jnp.mean(x.astype(jnp.float32) ** 2)
+
+    return jax.grad(loss), (wide_layers(4), struct(4096, 2048, dtype=BF16))
+
+
+@planted("recomputed", TPU, GPU)
+def checkpointed_attention_of_long_features() -> Program:
+    """A checkpoint around the projections of an attention with 4,096 features."""
+
+    def loss(params: Any, x: Any) -> Any:
+        @jax.checkpoint
+        def projected(params: Any, x: Any) -> Any:
+            return [jnp.tanh(x @ w) for w in params]
+
+        q, k, v = projected(params, x)
+        return jnp.mean((q * k + v).astype(jnp.float32) ** 2)
+
+    return jax.grad(loss), ([struct(4096, 4096, dtype=BF16)] * 3, struct(8192, 4096, dtype=BF16))
+
+
 @silent("recomputed", *ONE)
 def blocks_with_saved_products() -> Program:
     return checkpointed(jax.checkpoint_policies.dots_saveable)

@@ -23,7 +23,7 @@ from tests.findings.corpus.cases import (
     split,
 )  # fmt: skip
 from tests.findings.corpus.models import adam, attention, mlp, normed, sgd
-from tests.findings.sharded import Program
+from tests.findings.sharded import Program, mesh_of
 
 # replicated-argument
 
@@ -290,6 +290,34 @@ def lookup_of_embeddings_over_both_axes() -> Program:
         return jax.nn.gelu(x)
 
     return embed, (split(32_768, 2048, spec=("model", "data")), split(32, 512, spec=("data",), dtype=I32))
+
+
+CUBE = mesh_of((2, 2, 2), ("data", "length", "model"))
+
+
+@planted("resharding", *EIGHT)
+def three_axes_gathered_into_one_dimension() -> Program:
+    """From parts of batch, length and features to parts of features, in the other order of the axes."""
+
+    def layer(x: Any, w: Any) -> Any:
+        y = constrained(jnp.tanh(x), "data", "length", "model", mesh=CUBE)
+        return constrained(y * 2, None, None, ("model", "length", "data"), mesh=CUBE) * w
+
+    x = split(32, 512, 1024, spec=("data", "length", "model"), mesh=CUBE)
+    return layer, (x, split(1024, spec=(("model", "length", "data"),), mesh=CUBE))
+
+
+@planted("resharding", *EIGHT)
+def activations_copied_to_each_device() -> Program:
+    """Between two products."""
+
+    def model(x: Any, up: Any, down: Any) -> Any:
+        y = constrained(x @ up, "data", "length", "model", mesh=CUBE)
+        y = constrained(jax.nn.relu(y), None, None, ("model", "length", "data"), mesh=CUBE)
+        return y @ down
+
+    x = split(16, 1024, 512, spec=("data", "length"), mesh=CUBE)
+    return model, (x, split(512, 2048, mesh=CUBE), split(2048, 512, mesh=CUBE))
 
 
 @silent("resharding", *EIGHT)

@@ -56,6 +56,8 @@ def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...
         if len(kernel.operands) != 1:
             return None
         inside = kernel.called_computations[0].root
+        while inside.opcode == "bitcast":  # such as dimensions that are merged behind: the same bytes
+            inside = inside.operands[0]
     shape, order = inside.shape, list(range(len(inside.shape.dimensions)))
     if shape.is_tuple or shape.layout is None or len(order) < 2:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.at_line import at_line
@@ -20,6 +20,7 @@ from inspector.support.units import format_bytes
 KIND = "resharded-argument"
 _EXCHANGES = frozenset({"all-to-all", "collective-permute"})
 _INSIDE = MOVING | {"parameter", "constant", "tuple", "get-tuple-element"}
+_CONVERTING = _INSIDE | {"convert"}  # CPUs exchange bfloat16 as float32
 _MOST_VALUES = 200
 
 
@@ -44,7 +45,7 @@ def resharded_argument(subject: Subject) -> Iterator[Finding]:
 
 
 def _only_argument(exchange: Instruction) -> tuple[Instruction, list[str]] | None:
-    """Returns the parameter that an exchange moves, if nothing else uses it, and the kernels between them."""
+    """Returns the parameter that an exchange moves, if nothing else uses it, and the kernels between them that only move values."""
     between, parameters = dict[int, Instruction](), dict[int, Instruction]()
     waiting = [*exchange.operands]
     while waiting and len(between) < _MOST_VALUES:
@@ -52,7 +53,7 @@ def _only_argument(exchange: Instruction) -> tuple[Instruction, list[str]] | Non
         if each.opcode == "parameter":
             parameters[each.row] = each
         elif each.opcode not in ("constant", "partition-id") and each.row not in between:
-            if not _only_moves(each):
+            if not _does_only(each, _CONVERTING):
                 return None
             between[each.row] = each
             waiting += each.operands
@@ -62,13 +63,13 @@ def _only_argument(exchange: Instruction) -> tuple[Instruction, list[str]] | Non
     known = {*between, exchange.row}
     if any(user.row not in known for each in (parameter, *between.values()) for user in each.users):
         return None
-    return parameter, [each.name for each in between.values()]
+    return parameter, [each.name for each in between.values() if _does_only(each, _INSIDE)]
 
 
-def _only_moves(instruction: Instruction) -> bool:
+def _does_only(instruction: Instruction, opcodes: Collection[str]) -> bool:
     if instruction.opcode != "fusion":
-        return instruction.opcode in _INSIDE
-    return all(each.opcode in _INSIDE for each in instruction.called_computations[0].instructions)
+        return instruction.opcode in opcodes
+    return all(each.opcode in opcodes for each in instruction.called_computations[0].instructions)
 
 
 def _finding(
