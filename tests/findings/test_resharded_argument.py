@@ -11,6 +11,8 @@ from jax import lax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from tests.findings.corpus.cases import GPUS
+from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found
 from tests.findings.sharded import DM, D, array
 
@@ -30,6 +32,7 @@ def attention(q: Any, k: Any, v: Any, w: Any) -> Any:
 SHAPE = (8, 64, 16, 32)
 BY_HEAD, BY_PLACE = array(SHAPE, "d", None, "m", mesh=DM), array(SHAPE, "d", "m", mesh=DM)
 PROJECTION = array((512, 256), "m", mesh=DM)
+NARROW = array(SHAPE, "d", "m", mesh=DM, dtype=jnp.bfloat16)
 ROWS, COLUMNS = array((64, 256), "d"), array((64, 256), None, "d")
 
 
@@ -38,6 +41,10 @@ ROWS, COLUMNS = array((64, 256), "d"), array((64, 256), None, "d")
     [
         (attention, (BY_HEAD, BY_PLACE, BY_HEAD, PROJECTION), "`k` arrives split as P('d', 'm')", "P('d', None, 'm')"),
         (attention, (BY_HEAD, BY_HEAD, BY_PLACE, PROJECTION), "`v` arrives split as P('d', 'm')", "P('d', None, 'm')"),
+        (
+            lambda k: jnp.cumsum(on(k, "d", None, "m", mesh=DM), 1), (NARROW,),  # exchanged as float32 on CPUs
+            "`k` arrives split as P('d', 'm')", "P('d', None, 'm')",
+        ),
         (lambda x: jnp.tanh(on(x, None, "d")), (ROWS,), "`x` arrives split as P('d')", "P(None, 'd')"),
         (
             lambda batch: jax.jit(lambda x: jnp.sin(on(x, "d")))(batch["x"]), ({"x": COLUMNS},),
@@ -78,3 +85,10 @@ def test_the_proof_splits_the_other_dimension() -> None:
     assert proof.compiled is not None
     opcodes = [each.opcode for each in proof.compiled.module().instructions()]
     assert "all-to-all" not in opcodes
+
+
+def test_the_time_of_an_exchange_that_a_gpu_starts() -> None:
+    """The kernel has another name than the start of the exchange."""
+    (finding,) = recorded("experts_split_by_features", GPUS).findings(kinds=[KIND])
+    assert finding.instructions[0].startswith("all-to-all-start")
+    assert finding.share > 0.1

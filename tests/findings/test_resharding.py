@@ -37,6 +37,14 @@ def argument_there_and_back(x: Any, w: Any) -> Any:
     return y @ w
 
 
+def constrained_argument_there_and_back(x: Any, w: Any) -> Any:
+    """The argument has a constraint to its own sharding, and two uses."""
+    x = constrain(x, "d")
+    y = constrain(x, None, "d")
+    z = constrain(jnp.sin(x), None, "d")
+    return constrain(y + z * 2, "d") @ w
+
+
 def product_there_and_back(x: Any, w: Any) -> Any:
     y = x @ w
     y = constrain(y, None, "d")
@@ -190,8 +198,9 @@ def test_silent(program: Program) -> None:
     assert not found(program)
 
 
-def test_an_argument_is_not_to_arrive_in_the_sharding_of_a_detour() -> None:
-    program = inspector.lower(activation_there_and_back, X, W).compile(target="cpu:8")
+@pytest.mark.parametrize("fun", [activation_there_and_back, constrained_argument_there_and_back])
+def test_an_argument_is_not_to_arrive_in_the_sharding_of_a_detour(fun: Any) -> None:
+    program = inspector.lower(fun, X, W).compile(target="cpu:8")
     assert [each.kind for each in program.findings(kinds=["resharding", "resharded-argument"])] == ["resharding"]
 
 

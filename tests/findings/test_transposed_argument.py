@@ -34,8 +34,14 @@ def in_jit(w: jax.Array, x: jax.Array) -> jax.Array:
     return jax.jit(heads)(w, x)
 
 
+def merged_behind(w: jax.Array, x: jax.Array) -> jax.Array:
+    """The kernel that transposes also merges dimensions."""
+    return x @ w.transpose(1, 0, 2).reshape(256, 64 * 128)
+
+
 PROGRAMS = [
     (heads, (W, X), "w"),
+    (merged_behind, (f32(64, 256, 128), X), "w"),
     (swapped, ({"w": f32(128, 64, 256)}, f32(32, 128)), "params['w']"),
     (in_jit, (W, X), "w"),
 ]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tests.findings.corpus.cases import CPU, I32, ONE, TPU, clean, struct
+from tests.findings.corpus.cases import CPU, GPU, I32, ONE, TPU, clean, struct
 from tests.findings.sharded import Program
 
 
@@ -82,7 +82,7 @@ def nnx_training_step() -> Program:
     return jax.jit(train_step, donate_argnums=(0,)), (state, struct(512, 256), struct(512, 256))
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def linen_transformer() -> Program:
     import flax.linen as nn
 

@@ -179,7 +179,20 @@ def _is_of(subject: Subject, collective: Collective, array: Instruction) -> bool
         return True
     if behind.opcode != "parameter" or not behind.computation.is_entry:  # a loop's element, such as a layer's weights
         return collective.opcode != "all-gather" or collective.result_bytes == array.shape.byte_size
-    return any(each.parameter_number == behind.parameter_number for each in _behind(array.operands[0]))
+    return behind.parameter_number in _arguments_behind(array.operands[0])
+
+
+def _arguments_behind(value: Instruction) -> set[int | None]:
+    """Returns the numbers of the parameters from which a value is computed element by element, also if they are constrained first."""
+    found, waiting, seen = set[int | None](), [value], set[int]()
+    while waiting:
+        for each in _behind(waiting.pop()):
+            if _is_constraint(each) and each.row not in seen:
+                seen.add(each.row)
+                waiting.append(each.operands[0])
+            elif each.opcode == "parameter":
+                found.add(each.parameter_number)
+    return found
 
 
 class _ProductBehind(NamedTuple):
