@@ -280,7 +280,8 @@ def cache_updated_by_slice() -> Program:
     return jax.jit(step, donate_argnums=(0,)), args
 
 
-@silent("full-rewrite", *ONE)
+# Each entry moves, but a ring with an index would change one. The detector reports it on purpose.
+@silent("full-rewrite", *ONE, also={"full-rewrite": ONE})
 def shift_register() -> Program:
     """Each entry moves, so that all of the array changes."""
 

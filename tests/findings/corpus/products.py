@@ -87,7 +87,8 @@ def weights_of_eight_bits() -> Program:
     return apply, (struct(4096, 4096, dtype=jnp.int8), struct(4096, dtype=BF16), struct(256, 4096, dtype=BF16))
 
 
-@silent("upcast-product", TPU, GPU)
+# GPUs write queries, keys and values in the order of their products first.
+@silent("upcast-product", TPU, GPU, also={"transposed-argument": (GPU,)})
 def activations_in_float32() -> Program:
     """The softmax is wide and the products are not."""
     return attention, (struct(4, 1024, 16, 128, dtype=BF16),) * 3
@@ -108,7 +109,8 @@ def product_of_normalized_values() -> Program:
 # product-as-sum. CPUs compute these sums as products.
 
 
-@planted("product-as-sum", *ONE, on=(TPU, GPU))
+# The sum on a GPU reads the weight in another order, which a kernel writes first.
+@planted("product-as-sum", *ONE, on=(TPU, GPU), also={"transposed-argument": (GPU,)})
 def layer_by_broadcasting() -> Program:
     def layer(x: Any, w: Any, b: Any) -> Any:
         return jax.nn.relu((x[:, :, None] * w).sum(1) + b)

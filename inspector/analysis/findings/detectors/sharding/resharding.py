@@ -92,8 +92,16 @@ def _detour_findings(
 
 def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) -> Finding:
     op_name, _, array = one.name.rpartition(" ")
-    gathers = [c for c in collectives if c.opcode == "all-gather" and op_name in merged_names(c.origin.op_name)]
     part = 0 if isinstance(one.operand_bytes, Unavailable) else int(one.operand_bytes)
+    # The gathers have the name of the operation, or of those between it and the next constraint.
+    wanted = _beside(subject.before, one.frames)
+    most = part * subject.compiled.program.device_count
+    gathers = [
+        c
+        for c in collectives
+        if c.opcode == "all-gather"
+        and (op_name in merged_names(c.origin.op_name) or (c.result_bytes <= most and _is_beside(c.origin, wanted)))
+    ]
     whole = max((c.result_bytes * (c.executions if c.executions == 1 else 1) for c in gathers), default=0)
     title = (
         f"To change the sharding of {array} from {one.had} to {one.needed}{_at(one.frames)}, XLA copies the whole array to every"
@@ -103,6 +111,21 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
         KIND, title, one.advice, instructions=[each.name for each in gathers], frames=one.frames,
         saved_part=1 - part / whole if whole > part else 0.0, gain_bytes=max(0, whole - part),
     )  # fmt: skip
+
+
+def _beside(before: Module | Unavailable, frames: tuple[Frame, ...]) -> set[_Key]:
+    """Returns the keys of the constraints at a line, of their operands, and of what is computed from them element by element."""
+    if isinstance(before, Unavailable):
+        return set()
+    waiting = [each for row in before.calls_to(("Sharding",)) if (each := before.at(row)).frames == frames]
+    found, seen = {key for each in waiting for one in each.operands for key in _keys_in(one)}, set[int]()
+    while waiting and len(seen) < _MOST_VALUES:
+        each = waiting.pop()
+        if each.row not in seen:
+            seen.add(each.row)
+            found.update(_keys_in(each))
+            waiting += [user for user in each.users if _is_constraint(user) or _is_by_element(user)]
+    return found
 
 
 def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[Collective]) -> Iterator[Finding]:
