@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 from tests.absent import needs_gpu, needs_tpu
+from tests.findings.corpus.cases import TPU
+from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found
 
 KIND = "copied-result"
@@ -65,6 +67,7 @@ def test_copies_on_accelerators(target: str) -> None:
         (lambda x: (jnp.zeros_like(x), jnp.zeros_like(x), x.sum()), (M,), {}),
         (lambda x: (x.T, x @ x), (M,), {}),
         (lambda x: (jnp.tanh(x), jnp.tanh(x) + 1), (M,), {}),
+        (lambda x, key: (jnp.tanh(x), key), (M, jax.ShapeDtypeStruct((2,), jnp.uint32)), {}),  # a few bytes
     ],
 )
 def test_other_results(fun: Any, args: Any, keywords: Any) -> None:
@@ -75,3 +78,8 @@ def test_the_proof_donates_the_argument() -> None:
     (finding,) = found(KIND, frozen, M, M, M)
     proof = finding.prove(run=False)
     assert (proof.verdict, proof.gain_bytes) == ("proven", 1 << 18)
+
+
+def test_the_copy_of_a_few_bytes_on_a_tpu_is_no_gain() -> None:
+    """The estimated time of the copy is mostly the latency of the memory."""
+    assert not recorded("counter_returned", TPU).findings(kinds=[KIND])

@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from inspector.errors import Unavailable
+from tests.findings.corpus.cases import TPU
+from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found
 
 KIND = "float64"
@@ -73,3 +76,12 @@ def test_every_line_that_makes_one_is_named() -> None:
 )
 def test_other_programs(fun: Any, x: Any) -> None:
     assert not all_found(KIND, fun, x)
+
+
+@pytest.mark.parametrize(
+    "name", ["grid_of_numpy", "noise_of_the_default_type", "accumulator_of_the_default_type", "scale_of_numpy"]
+)
+def test_tpus_compute_with_pairs_of_float32(name: str) -> None:
+    (finding,) = recorded(name, TPU).findings(kinds=[KIND])
+    assert finding.share > 0.25
+    assert not isinstance(finding.gain_s, Unavailable)

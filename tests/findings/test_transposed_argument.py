@@ -11,6 +11,8 @@ import pytest
 
 import inspector
 from tests.absent import needs_gpu
+from tests.findings.corpus.cases import TPU
+from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, peak
 from tests.findings.sharded import array
 
@@ -106,3 +108,9 @@ def test_a_small_one_is_folded_away() -> None:
     args = (f32(16, 32, 64), f32(1024, 1024), f32(32, 64))
     (finding,) = all_found("transposed-argument", step, *args, roofs=peak("gpu:h100:8"))
     assert finding.is_small
+
+
+def test_an_argument_in_the_usual_order_of_a_tpu() -> None:
+    """The TPU stores (1024, 1024, 8) with the last dimension outermost, and the kernel writes it in a third order."""
+    (finding,) = recorded("bias_with_heads_last", TPU).findings(kinds=["transposed-argument"])
+    assert finding.remedy.startswith("bias = bias.transpose(2, 1, 0)")

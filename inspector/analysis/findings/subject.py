@@ -133,7 +133,9 @@ class Subject:
     @functools.cached_property
     def _kernels_of_collectives(self) -> Mapping[str, str]:
         """The kernels that are a collective, by its name: an all-to-all on a GPU has the name of its start. Without fusions, which do more."""
-        return {name: each.name for each in self.roofline.points if each.opcode != "fusion" for name in each.collectives}
+        return {
+            name: each.name for each in self.roofline.points if each.opcode != "fusion" for name in each.collectives
+        }
 
     def _kernels_of(self, names: Iterable[str]) -> list[str]:
         """Returns the kernels among instructions, each once, with those of collectives."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
-from inspector.hlo.source import line_text
+from inspector.hlo.source import Frame, line_text, merged_names, own_frame
 from inspector.support.units import format_list
 
 KIND = "float64"
@@ -31,8 +32,9 @@ def float64(subject: Subject) -> Iterator[Finding]:
     if any(argument.dtype in _WIDE_TYPES for argument in subject.compiled.program.arguments):
         return
     written = [i for i in _wide(subject.before) if i.opcode not in _MOVED]
-    containing = map(subject.kernels.kernel, _wide(subject.module))
-    kernels = dict.fromkeys(name for name in containing if name is not None)
+    computing = _emulating(subject, written) if subject.compiled.program.platform == "tpu" else _wide(subject.module)
+    kernels = dict.fromkeys(name for each in computing if (name := subject.kernels.kernel(each)) is not None)
+    known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
     if not written or not kernels:
         return
     first = next((i for i in written if i.frames), written[0])
@@ -52,8 +54,29 @@ def float64(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         KIND, title,
         f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
-        instructions=kernels, frames=first.frames, saved_part=0.5, caution=_CAUTION,
+        instructions=known or kernels, frames=first.frames, saved_part=0.5, caution=_CAUTION,
     )  # fmt: skip
+
+
+def _emulating(subject: Subject, written: Iterable[Instruction]) -> list[Instruction]:
+    """Returns the instructions that compute the operations of `written` on a TPU: with pairs of float32."""
+    rows = {each.row: each for each in written}
+    wanted = {
+        (name, _own_frame(value))
+        for value, name in (subject.calls.values({each.opcode for each in rows.values()}) if subject.calls else ())
+        if value.instruction.row in rows
+    }
+    return [
+        each
+        for each in subject.kernels.named(name for name, _ in wanted)
+        if any((name, own_frame(each.frames)) in wanted for name in merged_names(each.op_name))
+    ]
+
+
+def _own_frame(value: Value) -> Frame | None:
+    """Returns the user's line of an operation, or of the call of JAX's function that contains it."""
+    lines = (own_frame(each.frames) for each in (value.instruction, *reversed(value.calls)))
+    return next((line for line in lines if line is not None), None)
 
 
 def _wide(module: Module) -> list[Instruction]:

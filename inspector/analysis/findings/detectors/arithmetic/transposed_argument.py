@@ -13,6 +13,7 @@ from inspector.hlo.module import Instruction
 from inspector.support.units import format_bytes
 
 KIND = "transposed-argument"
+_TILE = 128  # the longer side of a TPU's tile; arrays with shorter dimensions are stored in another order
 _MOVES = frozenset({"transpose", "copy"})
 
 
@@ -68,6 +69,9 @@ def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...
             written = [order[d] for d in reversed(shape.layout.minor_to_major)]
             before = parameter.shape.layout
             stored = None if before is None else list(reversed(before.minor_to_major))
-            return tuple(written) if stored == sorted(order) else None
+            if stored == written:
+                return None
+            is_usual = min(parameter.shape.dimensions[d] for d in written[-2:]) >= _TILE  # for the new order
+            return tuple(written) if stored == sorted(order) or (stored and is_usual) else None
         inside = inside.operands[0]
     return None

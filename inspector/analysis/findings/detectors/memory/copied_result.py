@@ -18,6 +18,7 @@ KIND = "copied-result"
 _FORWARDING = frozenset({"bitcast", "get-tuple-element", "copy-done"})
 _FILLS = frozenset({"broadcast", "constant", "iota"})  # arrays that are equal because they are new
 _MOST_NAMED = 3
+_LEAST_BYTES = 1024  # smaller ones are counters and keys, which are returned with the rest
 
 
 def copied_result(subject: Subject) -> Iterator[Finding]:
@@ -87,13 +88,15 @@ def _repeated(
 
 
 def _copies(root: Instruction, count: int) -> dict[int, Instruction]:
-    """Returns the results that a copy makes, by number."""
+    """Returns the results that a copy makes, by number, except for small ones."""
     made = root.operands if root.opcode == "tuple" else (root,)
     found = dict[int, Instruction]()
     for number, value in enumerate(made if len(made) == count else ()):
         maker = value
         while maker.opcode in _FORWARDING:
             maker = maker.operands[0]
+        if maker.shape.byte_size < _LEAST_BYTES:
+            continue
         if maker.opcode in ("copy", "copy-start") or (maker.opcode == "fusion" and _only_copies(maker)):
             found[number] = maker
     return found
