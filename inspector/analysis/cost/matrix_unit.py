@@ -74,5 +74,7 @@ def product_sizes(product: Instruction) -> tuple[int, int, int] | Unavailable:
         return Unavailable("its features are grouped, and compilers lay out groups in several ways")
     numbers = proto.convolution_dimension_numbers
     columns = right[numbers.kernel_output_feature_dimension]
-    made = math.prod(product.shape.dimensions)
+    # A TPU's form of a product with batch dimensions: each becomes a window that meets the same number of one operand only.
+    batch = math.prod(d.size for d in proto.window.dimensions if d.base_dilation == d.size == d.stride + 1)
+    made = math.prod(product.shape.dimensions) // batch
     return made // max(1, columns), right[numbers.kernel_input_feature_dimension], columns

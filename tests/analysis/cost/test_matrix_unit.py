@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector.analysis.cost.matrix_unit import filled, mean_filled
+from inspector.analysis.cost.matrix_unit import filled, mean_filled, product_sizes
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from tests.absent import needs_tpu
+from tests.findings.corpus.cases import TPU
+from tests.findings.corpus.record import recorded
 from tests.modules import module_of
 
 
@@ -82,3 +84,14 @@ def test_utilization_of_a_compiled_program(chip: str, side: int) -> None:
     found = inspector.lower(jnp.matmul, *shapes, target=target).compile(target=target).roofline()
     assert found.total.filled == pytest.approx(used(104, 200, 300, side))
     assert found.table()["filled"].iloc[-1] == pytest.approx(used(104, 200, 300, side))
+
+
+def test_a_tpu_has_convolutions_for_products_with_batch_dimensions() -> None:
+    for name, sizes in (
+        ("experts_with_a_capacity_of_513", {(513, 2048, 4096)}),
+        ("heads_of_80", {(1024, 80, 1024), (1024, 1024, 80), (80, 1024, 1024)}),
+    ):
+        module = recorded(name, TPU).module()
+        products = [module.at(row) for row in module.columns.rows_of("convolution".__eq__)]
+        assert products
+        assert {product_sizes(each) for each in products} <= sizes

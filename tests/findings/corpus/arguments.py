@@ -477,7 +477,8 @@ def weights_narrowed_in_a_scan() -> Program:
     return layers_of_a_scan()
 
 
-@planted("wide-storage", TPU, GPU)
+# TPUs were planted at first; but libtpu stacks bfloat16 by itself.
+@planted("wide-storage", TPU, GPU, on=(GPU,))
 def outputs_narrowed_behind_the_scan() -> Program:
     def encode(w: Any, xs: Any) -> Any:
         def step(h: Any, x: Any) -> Any:
@@ -490,7 +491,7 @@ def outputs_narrowed_behind_the_scan() -> Program:
     return encode, (struct(512, 16, dtype=BF16), struct(64, 4096, 512))
 
 
-@planted("wide-storage", TPU, GPU)
+@planted("wide-storage", TPU, GPU, on=(GPU,))  # as the program above
 def cache_in_float32() -> Program:
     """Keys of bfloat16 go into a float32 cache that a loop carries, and are read as bfloat16."""
 

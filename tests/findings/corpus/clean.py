@@ -55,7 +55,7 @@ def decoder_of_two_layers() -> Program:
     return jax.jit(train_step, donate_argnums=(0, 1, 2)), (params, params, params, struct(8, 128, dtype=I32))
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def scanned_perceptrons() -> Program:
     """The products of the layers are saved, and all else is computed again."""
 
@@ -355,7 +355,7 @@ def stencil_with_halos() -> Program:
     return fun, (split(8192, 2048, spec=("data",), mesh=DATA),)
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def mixed_precision_step() -> Program:
     """Master weights in float32, products in bfloat16."""
 

@@ -101,7 +101,7 @@ def linen_transformer() -> Program:
     return model.apply, (params, tokens)
 
 
-@clean(CPU, TPU)
+@clean(CPU)
 def linen_convolutions() -> Program:
     import flax.linen as nn
     import optax
@@ -149,7 +149,7 @@ def optax_chain() -> Program:
     return jax.jit(train_step, donate_argnums=(0, 1)), args
 
 
-@clean(*ONE)
+@clean(CPU, TPU)
 def diffrax_solution() -> Program:
     """An adaptive solution of a reaction and its diffusion, saved at five times."""
     import diffrax as dfx

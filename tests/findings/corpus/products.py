@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 
-from tests.findings.corpus.cases import BF16, F32, GPU, I32, ONE, TPU, planted, silent, struct
+from tests.findings.corpus.cases import BF16, CPU, F32, GPU, I32, ONE, TPU, planted, silent, struct
 from tests.findings.corpus.models import attention, cross_entropy, mlp, mlp_params, sgd
 from tests.findings.sharded import Program
 
@@ -206,6 +206,7 @@ def hidden_layer_of_2049() -> Program:
     return model, (params, struct(16_384, 1024, dtype=BF16))
 
 
+# Not found: the unit needs few more steps for 513 rows, but libtpu chooses worse blocks, and takes 2.7 times as long as for 512.
 @planted("padding", TPU)
 def experts_with_a_capacity_of_513() -> Program:
     return (lambda x, w: jax.nn.relu(jnp.einsum("ecd,edf->ecf", x, w))), (
@@ -294,7 +295,7 @@ def convolution_at_the_highest_precision() -> Program:
         numbers = ("NHWC", "HWIO", "NHWC")
         return jax.nn.relu(lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers, precision=HIGHEST))
 
-    return layer, (struct(32, 56, 56, 256), struct(3, 3, 256, 256))
+    return layer, (struct(8, 28, 28, 128), struct(3, 3, 128, 128))
 
 
 @planted("highest-precision", TPU)
@@ -302,10 +303,10 @@ def products_of_three_passes() -> Program:
     def layers(ws: Any, x: Any) -> Any:
         return lax.scan(lambda x, w: (jnp.tanh(jnp.matmul(x, w, precision="high")), None), x, ws)[0]
 
-    return layers, (struct(4, 2048, 2048), struct(4096, 2048))
+    return layers, (struct(4, 1024, 1024), struct(2048, 1024))
 
 
-@silent("highest-precision", *ONE)
+@silent("highest-precision", CPU, GPU)
 def model_at_the_default_precision() -> Program:
     def train_step(params: Any, x: Any, y: Any) -> Any:
         return sgd(params, jax.grad(lambda params: jnp.mean((mlp(params, x) - y) ** 2))(params))
@@ -322,7 +323,7 @@ def decomposition_of_a_matrix() -> Program:
         q, r = jnp.linalg.qr(a)
         return solve_triangular(r, q.T @ b)
 
-    return solve, (struct(256, 256), struct(256, 256))
+    return solve, (struct(128, 128), struct(128, 128))
 
 
 @silent("highest-precision", TPU, GPU)
