@@ -14,10 +14,12 @@ from jax.sharding import PartitionSpec as P
 from tests.findings.corpus.cases import (
     BF16,
     CPU,
+    CPUS,
     DATA,
     EIGHT,
     F32,
     GPU,
+    GPUS,
     I32,
     ONE,
     TPU,
@@ -262,7 +264,7 @@ def data_parallel_perceptron() -> Program:
     return jax.jit(train_step, donate_argnums=(0,)), (params, batch, batch)
 
 
-@clean(*EIGHT)
+@clean(CPUS, GPUS)
 def decoder_as_of_maxtext() -> Program:
     """Fully sharded over `data` and tensor parallel over `model`; a scan over layers with saved products."""
     heads = ("data", "model", None)

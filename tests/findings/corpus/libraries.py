@@ -15,7 +15,7 @@ from tests.findings.corpus.cases import CPU, GPU, I32, ONE, TPU, clean, struct
 from tests.findings.sharded import Program
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def equinox_training_step() -> Program:
     import equinox as eqx
     import optax
@@ -39,7 +39,7 @@ def equinox_training_step() -> Program:
     return train_step, ((jnp.zeros((512, 256)), jnp.zeros(512, I32)), model, state)
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def equinox_attention() -> Program:
     import equinox as eqx
 
@@ -55,7 +55,7 @@ def equinox_attention() -> Program:
     return encode, ((heads, norm), jnp.zeros((16, 256, 512)))
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def nnx_training_step() -> Program:
     import optax
     from flax import nnx
@@ -206,7 +206,7 @@ def blackjax_chain() -> Program:
     return sample, (struct(2, dtype=jnp.uint32), struct(256), struct(4096, 256))
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def haiku_recurrence() -> Program:
     import haiku as hk
 

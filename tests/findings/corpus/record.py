@@ -57,7 +57,7 @@ def save(program: inspector.Compiled, path: Path) -> None:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    for target in (GPU, CPU, GPUS, CPUS, TPUS, TPU):  # the fastest compilers first
+    for target in (GPU, CPU, GPUS, CPUS, TPU, TPUS):  # the fastest compilers first
         for case in cases():
             path = file_of(case.name, target)
             if target not in case.targets or (case.name not in names if names else path.exists()):
