@@ -11,7 +11,7 @@ import pytest
 
 import inspector
 from tests.absent import needs_gpu
-from tests.findings.corpus.cases import TPU
+from tests.findings.corpus.cases import TPU, TPUS
 from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, peak
 from tests.findings.sharded import array
@@ -114,3 +114,10 @@ def test_an_argument_in_the_usual_order_of_a_tpu() -> None:
     """The TPU stores (1024, 1024, 8) with the last dimension outermost, and the kernel writes it in a third order."""
     (finding,) = recorded("bias_with_heads_last", TPU).findings(kinds=["transposed-argument"])
     assert finding.remedy.startswith("bias = bias.transpose(2, 1, 0)")
+
+
+@pytest.mark.parametrize("name", ["weight_split_by_rows", "experts_split_by_features"])
+def test_an_argument_that_is_transposed_for_an_exchange(name: str) -> None:
+    """Without the exchange, nothing is transposed."""
+    kinds = ["transposed-argument", "resharded-argument"]
+    assert [each.kind for each in recorded(name, TPUS).findings(kinds=kinds)] == ["resharded-argument"]

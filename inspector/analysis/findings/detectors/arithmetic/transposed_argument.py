@@ -13,6 +13,7 @@ from inspector.hlo.module import Instruction
 from inspector.support.units import format_bytes
 
 KIND = "transposed-argument"
+_EXCHANGES = frozenset({"all-to-all", "collective-permute", "async"})  # a GPU's all-to-all begins with `async-start`
 _TILE = 128  # the longer side of a TPU's tile; arrays with shorter dimensions are stored in another order
 _MOVES = frozenset({"transpose", "copy"})
 
@@ -28,7 +29,7 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         order = _stored_order(users[0], parameter)
         if order is None or order == tuple(range(len(order))):
             continue
-        if arguments[number].donated or _is_returned(subject, number):
+        if arguments[number].donated or _is_returned(subject, number) or _is_exchanged(users[0]):
             continue
         path = arguments[number].path
         per_device = " per device" if subject.compiled.program.device_count > 1 else ""
@@ -43,6 +44,14 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
             caution="Other programs that take the array need the same order.",
             edits=(StoreTransposed(number, order),),
         )  # fmt: skip
+
+
+def _is_exchanged(kernel: Instruction) -> bool:
+    """Reports whether devices only exchange what a kernel writes: then the argument's sharding is at fault, and not its order."""
+    users = list(kernel.users)
+    while len(users) == 1 and users[0].opcode == "bitcast":
+        users = list(users[0].users)
+    return bool(users) and all(each.opcode.removesuffix("-start") in _EXCHANGES for each in users)
 
 
 def _is_returned(subject: Subject, number: int) -> bool:
