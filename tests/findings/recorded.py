@@ -12,6 +12,7 @@ from pathlib import Path
 
 import inspector
 from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven
+from tests.findings.corpus.record import save
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
 MODULES = (sharded, small, overlap, uneven, rings, meshes, blocks)
@@ -37,7 +38,8 @@ def main(names: list[str]) -> None:
         if not names or program.__name__ in names:
             fun, args = program()
             platform = "tpu" if target == blocks.CHIP else None
-            inspector.lower(fun, *args, platform=platform).compile(target=target).save(_file(program.__name__, target))
+            compiled = inspector.lower(fun, *args, platform=platform).compile(target=target)
+            save(compiled, _file(program.__name__, target))
 
 
 if __name__ == "__main__":
