@@ -572,9 +572,7 @@ def sum_in_float32() -> Program:
     return total, (struct(32, 1024, 1024, dtype=BF16),)
 
 
-@planted(
-    "wide-storage", *ONE
-)  # silent at first; but float16 holds the same values, and converting them is free in a loop
+@planted("wide-storage", *ONE, on=(GPU,))  # silent at first; float16 holds the same values, and GPUs compute in it
 def simulated_rounding() -> Program:
     """The weights are rounded to the values of float16 in each execution, and are used in float32."""
 

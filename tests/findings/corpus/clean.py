@@ -151,7 +151,7 @@ def generation_with_a_cache() -> Program:
     return jax.jit(generate, donate_argnums=(1, 2)), args
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def poisson_equation_by_fourier_transforms() -> Program:
     def solve(density: Any) -> Any:
         k = jnp.fft.fftfreq(512)
@@ -162,7 +162,7 @@ def poisson_equation_by_fourier_transforms() -> Program:
     return jax.jit(solve, donate_argnums=(0,)), (struct(512, 512),)
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def centers_of_clusters() -> Program:
     """Ten iterations of Lloyd's algorithm."""
 
@@ -190,7 +190,7 @@ def conjugate_gradients() -> Program:
     return jax.jit(solve, donate_argnums=(0,)), (struct(512, 512),)
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def proximal_policy_step() -> Program:
     """Advantages by a loop that runs backwards, and the clipped loss."""
 
@@ -218,7 +218,7 @@ def proximal_policy_step() -> Program:
     return jax.jit(train_step, donate_argnums=(0,)), (mlp_params(128, 512, 512, 16), batch)
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def state_space_model() -> Program:
     """A linear recurrence by an associative scan."""
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tests.findings.corpus.cases import CPU, GPU, I32, ONE, TPU, clean, struct
+from tests.findings.corpus.cases import CPU, GPU, I32, ONE, clean, struct
 from tests.findings.sharded import Program
 
 
@@ -149,7 +149,7 @@ def optax_chain() -> Program:
     return jax.jit(train_step, donate_argnums=(0, 1)), args
 
 
-@clean(CPU, TPU)
+@clean(CPU)
 def diffrax_solution() -> Program:
     """An adaptive solution of a reaction and its diffusion, saved at five times."""
     import diffrax as dfx
@@ -187,7 +187,7 @@ def numpyro_density() -> Program:
     return jax.value_and_grad(joint), ({"w": struct(256)}, struct(16_384, 256), struct(16_384))
 
 
-@clean(*ONE)
+@clean(CPU, GPU)
 def blackjax_chain() -> Program:
     import blackjax
 

@@ -140,7 +140,7 @@ def best_fifty_tokens() -> Program:
     return candidates, (struct(64, 32_768),)
 
 
-@planted("sort-for-top-k", CPU, TPU)
+@planted("sort-for-top-k", CPU)
 def nearest_neighbors() -> Program:
     def nearest(queries: Any, points: Any) -> Any:
         distances = jnp.sum(queries**2, -1)[:, None] - 2 * queries @ points.T + jnp.sum(points**2, -1)
@@ -182,12 +182,12 @@ def best_of_bfloat16_scores() -> Program:
     return best, (struct(512, 128, dtype=BF16), struct(128, 8192, dtype=BF16))
 
 
-@silent("sort-for-top-k", *ONE)
+@silent("sort-for-top-k", CPU, GPU)
 def median_of_values() -> Program:
     return (lambda x: jnp.sort(x, axis=-1)[:, x.shape[-1] // 2]), (struct(256, 4096),)
 
 
-@silent("sort-for-top-k", CPU, TPU)
+@silent("sort-for-top-k", CPU)
 def nucleus_of_tokens() -> Program:
     """The number of tokens is unknown, so that all of them are sorted."""
 
@@ -200,7 +200,7 @@ def nucleus_of_tokens() -> Program:
     return nucleus, (struct(64, 32_768),)
 
 
-@silent("sort-for-top-k", *ONE)
+@silent("sort-for-top-k", CPU, GPU)
 def tokens_by_expert() -> Program:
     """A permutation of all tokens."""
 
@@ -211,12 +211,12 @@ def tokens_by_expert() -> Program:
     return dispatch, (struct(8192, 256), struct(8192, dtype=I32))
 
 
-@silent("sort-for-top-k", CPU, TPU)
+@silent("sort-for-top-k", CPU)
 def chosen_with_top_k() -> Program:
     return (lambda logits: lax.top_k(logits, 50)), (struct(64, 32_768),)
 
 
-@silent("sort-for-top-k", *ONE)
+@silent("sort-for-top-k", CPU, GPU)
 def upper_half() -> Program:
     return (lambda x: jnp.sort(x, axis=-1)[:, 2048:].mean(-1)), (struct(256, 4096),)
 
@@ -256,7 +256,7 @@ def history_put_together() -> Program:
     return jax.jit(replace, donate_argnums=(0,)), (struct(8192, 1024), struct(1024))
 
 
-@planted("full-rewrite", *ONE)
+@planted("full-rewrite", CPU, GPU)
 def trajectory_written_in_a_loop() -> Program:
     def simulate(x: Any) -> Any:
         def step(i: Any, carry: Any) -> Any:
@@ -281,7 +281,7 @@ def cache_updated_by_slice() -> Program:
 
 
 # Each entry moves, but a ring with an index would change one. The detector reports it on purpose.
-@silent("full-rewrite", *ONE, also={"full-rewrite": ONE})
+@silent("full-rewrite", CPU, GPU, also={"full-rewrite": (CPU, GPU)})
 def shift_register() -> Program:
     """Each entry moves, so that all of the array changes."""
 
@@ -291,7 +291,7 @@ def shift_register() -> Program:
     return jax.jit(push, donate_argnums=(0,)), (struct(8192, 1024), struct(1024))
 
 
-@silent("full-rewrite", *ONE)
+@silent("full-rewrite", CPU, GPU)
 def values_replaced_where_they_are_invalid() -> Program:
     """The mask depends on the values: any of them can change."""
 
@@ -407,7 +407,7 @@ def pyramid_of_layers() -> Program:
     return mlp, (mlp_params(2048, 1792, 1536, 1280, 1024, 768, 512, 256, 128), struct(512, 2048))
 
 
-@silent("unrolled-blocks", *ONE)
+@silent("unrolled-blocks", CPU, GPU)
 def short_chain_of_operations() -> Program:
     """Compiles in less than a second."""
 
@@ -421,7 +421,7 @@ def short_chain_of_operations() -> Program:
     return series, (struct(1024, 1024),)
 
 
-@silent("unrolled-blocks", TPU, GPU)
+@silent("unrolled-blocks", GPU)
 def heads_one_by_one() -> Program:
     """They do not depend on each other."""
 

@@ -324,8 +324,8 @@ def activations_copied_to_each_device() -> Program:
     return model, (x, split(512, 2048, mesh=CUBE), split(2048, 512, mesh=CUBE))
 
 
-# The arguments could arrive in parts of the heads.
-@silent("resharding", *EIGHT, also={"resharded-argument": EIGHT})
+# The arguments could arrive in parts of the heads, and a TPU could exchange the values beside the scores.
+@silent("resharding", *EIGHT, also={"resharded-argument": EIGHT, "exposed-communication": (TPUS,)})
 def heads_exchanged_for_attention() -> Program:
     """From parts of the sequence to heads and back (Ulysses): attention needs whole sequences."""
 

@@ -94,8 +94,8 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
     op_name, _, array = one.name.rpartition(" ")
     part = 0 if isinstance(one.operand_bytes, Unavailable) else int(one.operand_bytes)
     # The gathers have the name of the operation, or of those between it and the next constraint.
-    wanted = _beside(subject.before, one.frames)
     most = part * subject.compiled.program.device_count
+    wanted = _beside(subject.before, op_name, one.frames, most)
     gathers = [
         c
         for c in collectives
@@ -113,11 +113,16 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
     )  # fmt: skip
 
 
-def _beside(before: Module | Unavailable, frames: tuple[Frame, ...]) -> set[_Key]:
-    """Returns the keys of the constraints at a line, of their operands, and of what is computed from them element by element."""
+def _beside(before: Module | Unavailable, op_name: str, frames: tuple[Frame, ...], most: int) -> set[_Key]:
+    """Returns the keys of the constraints with a name or at a line, of their operands, and of what is computed from them element by element."""
     if isinstance(before, Unavailable):
         return set()
-    waiting = [each for row in before.calls_to(("Sharding",)) if (each := before.at(row)).frames == frames]
+    # By the name too, because libtpu numbers the lines again, and its warning may have another one.
+    waiting = [
+        each
+        for row in before.calls_to(("Sharding",))
+        if (each := before.at(row)).shape.byte_size <= most and (each.frames == frames or each.op_name == op_name)
+    ]
     found, seen = {key for each in waiting for one in each.operands for key in _keys_in(one)}, set[int]()
     while waiting and len(seen) < _MOST_VALUES:
         each = waiting.pop()
