@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests.findings.corpus.cases import GPUS
 from tests.findings.corpus.record import recorded
-from tests.findings.examined import all_found, found
+from tests.findings.examined import all_found, found, peak
 from tests.findings.sharded import DM, D, array
 
 KIND = "resharded-argument"
@@ -92,3 +92,12 @@ def test_the_time_of_an_exchange_that_a_gpu_starts() -> None:
     (finding,) = recorded("experts_split_by_features", GPUS).findings(kinds=[KIND])
     assert finding.instructions[0].startswith("all-to-all-start")
     assert finding.share > 0.1
+
+
+@pytest.mark.parametrize("fun", [lambda w, x: x @ on(w, None, "m", mesh=DM)])
+def test_the_gain_has_the_kernels_that_move_values_for_the_exchange(fun: Any) -> None:
+    args = array((1024, 2048), "m", mesh=DM), array((64, 1024), "d", mesh=DM)
+    (finding,) = found(KIND, fun, *args, target="cpu:8", roofs=peak("gpu:h100:8"))
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)

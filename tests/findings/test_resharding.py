@@ -151,7 +151,7 @@ def test_there_and_back(fun: Any) -> None:
 def test_an_operand_that_is_gathered_for_the_detour(sizes: tuple[int, int, int]) -> None:
     rows, inner, columns = sizes
     (finding,) = found((activated_product, (array((rows, inner), "d"), array((inner, columns)))))
-    assert len(finding.instructions) == 2
+    assert sum(name.startswith("all-") for name in finding.instructions) == 2  # besides kernels that only move values
     proof = finding.prove(run=False)
     assert proof.verdict == "proven"
     assert proof.compiled is not None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING
-from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours
+from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours, moving_behind
 from inspector.analysis.findings.edits import MoveAxis
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.spec_code import axis_size, spec_code
@@ -99,7 +99,7 @@ def _finding(
         moved[dimension] = (*moved[dimension], axis)
         remedy = f"jax.device_put({array.name}, NamedSharding(mesh, {spec_code(moved)}))  # once, where it is made"
     yield subject.finding(
-        KIND, title, remedy, instructions=(collective.name, *between), frames=collective.origin.frames, saved_part=1.0,
+        KIND, title, remedy, instructions=(collective.name, *between, *moving_behind(exchange)), frames=collective.origin.frames, saved_part=1.0,
         caution="The program that makes it has to make it in the other sharding.",
         edits=None if dimension is None else (MoveAxis(array.number, dimension, axis),),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value, source
 from inspector.analysis.findings.edits import DropConstraints, stacks_of
 from inspector.analysis.findings.finding import Finding
@@ -30,6 +31,8 @@ KIND = "resharding"
 _RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
 _BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
+_PASSING = frozenset({"bitcast", "get-tuple-element", "tuple"})
+_INSIDE = MOVING | {"parameter", "constant", "concatenate", "tuple", "get-tuple-element"}
 _MOST_VALUES = 100
 _TILES = re.compile(r"devices=\[([\d,]+)\]")
 _NAMED = re.compile(r", \[(\{.*?\})\]")
@@ -144,12 +147,44 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
         f"{array} is resharded{_at(there.frames, back.frames)} and back{_at(back.frames, there.frames)}, and the operations in"
         " between do not need the other sharding."
     )
+    exchanges = [subject.module.instruction(each.name) for each in moved.collectives]
+    around = dict.fromkeys(name for each in exchanges for name in (*moving_before(each), *moving_behind(each)))
     yield subject.finding(
-        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[each.name for each in moved.collectives],
+        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[*(each.name for each in exchanges), *around],
         frames=there.frames, saved_part=moved.saved_part,
         edits=(_dropped(detours),),
         caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
     )  # fmt: skip
+
+
+def moving_before(exchange: Instruction) -> list[str]:
+    """Returns the names of the kernels that only move values for an exchange, such as the slices for each device."""
+    found, waiting = dict[str, None](), [*exchange.operands]
+    while waiting:
+        each = waiting.pop()
+        if each.opcode in _PASSING:
+            waiting += each.operands
+        elif only_moves(each) and len(each.users) == 1:
+            found[each.name] = None
+    return list(found)
+
+
+def moving_behind(exchange: Instruction) -> list[str]:
+    """Returns the names of the kernels that only put together what an exchange received."""
+    found, waiting = dict[str, None](), [*exchange.users]
+    while waiting:
+        each = waiting.pop()
+        if each.opcode in _PASSING or each.opcode.endswith("-done"):
+            waiting += each.users
+        elif only_moves(each):
+            found[each.name] = None
+    return list(found)
+
+
+def only_moves(instruction: Instruction) -> bool:
+    """Reports whether a kernel only moves values."""
+    inside = instruction.called_computations[0].instructions if instruction.opcode == "fusion" else (instruction,)
+    return instruction.opcode not in _LEAVES and all(each.opcode in _INSIDE for each in inside)
 
 
 class _Moved(NamedTuple):
