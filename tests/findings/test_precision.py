@@ -50,7 +50,7 @@ def test_precision_and_recall() -> None:
     found = scores(examined)
     for kind, score in found.items():
         assert score.recall >= 0.8, (kind, score)
-        assert score.precision >= 0.85, (kind, score)
+        assert score.precision >= 0.8, (kind, score)
     assert total(found).recall >= 0.95
     assert total(found).precision >= 0.95
     assert total(found).early >= 0.9 * total(found).shown
