@@ -190,7 +190,10 @@ def _nnx() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     nnx: Any = importlib.import_module("flax.nnx")
 
     rngs = nnx.Rngs(0)
-    layers = nnx.MultiHeadAttention(num_heads=4, in_features=128, decode=False, rngs=rngs), nnx.LayerNorm(128, rngs=rngs)
+    layers = (
+        nnx.MultiHeadAttention(num_heads=4, in_features=128, decode=False, rngs=rngs),
+        nnx.LayerNorm(128, rngs=rngs),
+    )
     definition, weights = nnx.split(nnx.Sequential(*layers, nnx.Linear(128, 512, rngs=rngs), jax.nn.gelu))
 
     def loss(weights: Any, x: Any) -> Any:

@@ -54,7 +54,7 @@ class Operand:
     """An input or output of a kernel with its `BlockSpec`.
 
     Attributes:
-      name: name of the kernel function's parameter, such as `x_ref`.
+      name: name of the kernel function's parameter, such as `x_ref`; that of the argument for an input in `*args`.
       origin: JAX's name of the array's origin, such as `args[0]`.
       role: "input" or "output".
       shape: shape of the whole array.

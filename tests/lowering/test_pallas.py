@@ -65,6 +65,27 @@ def test_where_it_stands(kernel: Kernel) -> None:
     assert frames[-1].file == __file__
 
 
+def test_variadic_parameters_are_named_after_the_arguments_of_the_callers() -> None:
+    def body(*refs: Any) -> None:
+        refs[2][...] = refs[0][...] + refs[1][...]
+
+    @jax.custom_vjp
+    def inner(a: Any, b: Any) -> Any:  # JAX does not keep the names of these
+        return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), interpret=True)(a, b)
+
+    inner.defvjp(lambda a, b: (inner(a, b), None), lambda _, g: (g, g))
+    x = struct(8, 128)
+    names = [
+        [operand.name for operand in inspector.lower(fun, *arguments).kernels[0].operands]
+        for fun, arguments in [
+            (jax.jit(lambda left, right: inner(left, right)), (x, x)),
+            (jax.jit(lambda left, right: inner(left + 1, right)), (x, x)),
+            (jax.jit(lambda left: inner(left, left)), (x,)),
+        ]
+    ]
+    assert names == [["left", "right", "refs[2]"], ["refs[0]", "right", "refs[2]"], ["refs[0]", "refs[1]", "refs[2]"]]
+
+
 def test_blocks_of_every_step_follow_the_index_map(kernel: Kernel) -> None:
     ids = kernel.program_ids
     assert isinstance(ids, np.ndarray)

@@ -27,19 +27,29 @@ _Facts = dict[str, Any]
 
 def kernel_equations(jaxpr: Any) -> list[Any]:
     """Returns the equations that call kernels, in program order; those of a jaxpr that is called several times appear once."""
-    return list(_kernels_in(open_jaxpr(jaxpr), set()))
+    return [eqn for eqn, _ in kernels_with_arguments(jaxpr)]
 
 
-def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
+def kernels_with_arguments(jaxpr: Any) -> list[tuple[Any, list[str]]]:
+    """Returns the same equations, each with the names of its inputs as arguments of the functions around it; "" for others."""
+    return list(_kernels_in(open_jaxpr(jaxpr), (), set()))
+
+
+def _kernels_in(jaxpr: Any, given: Sequence[str], seen: set[int]) -> Iterator[tuple[Any, list[str]]]:
+    """Yields the kernels of a jaxpr; `given` are the names of its arguments where it is called, if they are known."""
     if id(jaxpr) in seen:
         return
     seen.add(id(jaxpr))
+    own = jaxpr.debug_info.safe_arg_names(len(jaxpr.invars))
+    arguments = [str(name) or outer for name, outer in zip(own, given or [""] * len(own), strict=True)]
+    names = dict(zip(map(id, jaxpr.invars), arguments, strict=True))
     for eqn in jaxpr.eqns:
+        passed = [names.get(id(variable), "") for variable in eqn.invars]
         if eqn.primitive.name in CALLS:
-            yield eqn
+            yield eqn, passed
             continue
-        for inner in core.jaxprs_in_params(eqn.params):
-            yield from _kernels_in(open_jaxpr(inner), seen)
+        for inner in map(open_jaxpr, core.jaxprs_in_params(eqn.params)):
+            yield from _kernels_in(inner, passed if len(inner.invars) == len(passed) else (), seen)
 
 
 _CORE_CALL = "mpmd_map"  # the primitive of `pl.kernel`
@@ -71,15 +81,16 @@ def _mesh(eqn: Any) -> Any:
     return eqn.params["meshes"][0]
 
 
-def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
+def kernel_facts(eqn: Any, arguments: Sequence[str], max_steps: int) -> _Facts:
     """Returns one kernel as the fields of a `Kernel`, without its number, origins and overridden parameters.
 
     Args:
       eqn: the equation.
+      arguments: names of its inputs where it is called, which are clearer than those of `*args` in the kernel.
       max_steps: maximum number of grid steps whose block indices are computed.
     """
     params, body = eqn.params, _body(eqn)
-    names = body.debug_info.safe_arg_names(len(body.invars))
+    names = _clear_names(body.debug_info.safe_arg_names(len(body.invars)), arguments)
     find = _core_facts if eqn.primitive.name == _CORE_CALL else _grid_facts
     return {
         "name": kernel_name(eqn),
@@ -91,6 +102,16 @@ def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
         "interpret": bool(params["interpret"]),
         **find(eqn, names, max_steps),
     }
+
+
+def _clear_names(names: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """Returns the names of a kernel's parameters; those of `*args` are named after the arguments, if these differ."""
+    clear = [_by_argument(str(name), arguments[i] if i < len(arguments) else "") for i, name in enumerate(names)]
+    return [name if clear.count(name) == 1 else str(names[i]) for i, name in enumerate(clear)]
+
+
+def _by_argument(name: str, argument: str) -> str:
+    return argument if name.endswith("]") and argument and not argument.endswith("]") else name
 
 
 def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:

@@ -9,7 +9,7 @@ from typing import Any
 from jax.sharding import AbstractMesh, Mesh
 
 from inspector._jax.lowering.jaxprs import Place, collective_axes, equation_places, mesh_of, open_jaxpr, print_jaxpr
-from inspector._jax.lowering.pallas import kernel_equations, kernel_facts
+from inspector._jax.lowering.pallas import kernel_facts, kernels_with_arguments
 from inspector._jax.values import Facts
 from inspector.support import deferred
 from inspector.support.deferred import Deferred
@@ -117,7 +117,7 @@ def jaxpr_facts(jaxpr: Any, max_steps: int) -> JaxprFacts:
         collectives=tuple(CollectiveFacts(*named) for named in collective_axes(opened)),
         mesh=None if mesh is None else mesh_facts(mesh),
         kernels=tuple(
-            KernelFacts(kernel_facts(eqn, max_steps), tuple(places().get(id(eqn), ())))
-            for eqn in kernel_equations(opened)
+            KernelFacts(kernel_facts(eqn, arguments, max_steps), tuple(places().get(id(eqn), ())))
+            for eqn, arguments in kernels_with_arguments(opened)
         ),
     )
