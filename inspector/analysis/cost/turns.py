@@ -66,8 +66,16 @@ def unrolled_loops(module: Module, uses: Iterable[Use]) -> tuple[Loop, ...]:
       uses: the operations in its kernels.
     """
     known = [use for use in uses if use.origin.frames and use.kernel in module.rows_by_name]
+    moving = {use.kernel for use in known if use.opcode == "fusion" and not _has_product(module, use.kernel)}
+    known = [use._replace(opcode="copy") if use.kernel in moving else use for use in known]
     found = _Search(module, known).within([*dict.fromkeys(map(_operation, known))], 0)
     return tuple(loop for loop in found if len(loop.turns) >= 2 * loop.count)
+
+
+def _has_product(module: Module, kernel: str) -> bool:
+    """Reports whether a fusion computes a product. Copies of a product's operands have the name of the product too."""
+    called = module.instruction(kernel).called_computations
+    return any(each.opcode in _PRODUCT_OPCODES for computation in called for each in computation.instructions)
 
 
 class _Operation(NamedTuple):

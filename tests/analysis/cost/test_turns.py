@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.cost.scope_costs import ScopeCost, scope_costs
@@ -106,6 +108,28 @@ def test_the_turns_of_a_loop_are_the_layers_in_both_passes(fun: Any, name: str, 
             assert f"turn {layer + 1} of" in cost.path[0], cost
             phases[layer].add(cost.phase)
     assert all(passes <= phases[layer] for layer in range(len(WIDTHS)))
+
+
+def test_copies_of_gathered_operands_are_no_turns_of_their_own() -> None:
+    mesh = AbstractMesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+    def array(*spec: str | None) -> Any:
+        return jax.ShapeDtypeStruct((256, 256), jnp.float32, sharding=NamedSharding(mesh, P(*spec)))
+
+    def dense(weights: Any, x: Any) -> Any:
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return (x**2).mean()
+
+    lowered = inspector.lower(jax.grad(dense), [array("data", "model")] * 4, array("data"), target="cpu:8")
+    made = lowered.compile(target="cpu:8")
+    copies = [
+        each for each in made.module().instructions() if "copy" in each.name and each.op_name.endswith("dot_general")
+    ]
+    if not copies:  # of operands that an all-gather has laid out otherwise
+        pytest.skip("this XLA gathers the operands as the product reads them")
+    found = turns(scope_costs(made.module(), lowered.line_costs(made, ROOFS), made.roofline(ROOFS)))
+    assert sorted(found) == [f"dense, turn {n + 1} of 4" for n in range(4)]
 
 
 def test_a_turn_is_in_the_scope_that_the_loop_is_in() -> None:
