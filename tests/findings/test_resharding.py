@@ -179,7 +179,7 @@ def test_full_rematerialization(program: Program) -> None:
     assert "from (a, b, c) to (-, -, c+b+a) at test_resharding.py:" in finding.title
     assert "XLA copies the whole array to every device" in finding.title
     assert "with_sharding_constraint" in finding.remedy
-    assert len(finding.instructions) == 3  # the gathers have the names of the operations behind the constraint
+    assert len(finding.instructions) >= 3  # the gathers have the names of the operations behind the constraint
     assert finding.share > 0.01
     assert finding.gain_bytes == 16**3 * 4 * 7 // 8
 

@@ -14,6 +14,7 @@ import numpy as np
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 
+from inspector._jax.modules import stablehlo
 from inspector.errors import ModuleError
 
 TOKEN = "token"
@@ -77,13 +78,15 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def parse_module(module: bytes) -> ir.Module:
-    """Parses MLIR bytecode or text as a module, in a new context.
+    """Parses MLIR bytecode or text, or a portable artifact that another version of JAX saved, in a new context.
 
     Raises:
       ModuleError: it is neither, or not StableHLO that this jaxlib can read.
     """
     try:
-        with mlir.make_ir_context():
+        with mlir.make_ir_context() as context:
+            if stablehlo.is_portable(module):
+                return stablehlo.from_portable(context, module)
             return ir.Module.parse(module)
     except Exception as e:  # the name ir.MLIRError is not stable; every failure here is caused by the module
         reason = (str(e).strip() or type(e).__name__)[:2000]

@@ -94,8 +94,8 @@ def parse_stablehlo(module: bytes | str, *, allow_unregistered: bool = False) ->
     try:
         with _context() as context:
             context.allow_unregistered_dialects = allow_unregistered
-            if isinstance(module, bytes) and _PORTABLE in module[:64]:
-                return _stablehlo.deserialize_portable_artifact(context, module)
+            if is_portable(module):
+                return from_portable(context, module)
             parsed = ir.Module.parse(module)
             if any(op.operation.name.startswith(_VERSIONED) for op in parsed.body.operations):
                 return _stablehlo.deserialize_portable_artifact(context, to_bytecode(parsed))
@@ -105,6 +105,16 @@ def parse_stablehlo(module: bytes | str, *, allow_unregistered: bool = False) ->
         raise ModuleError(
             f"Cannot read the StableHLO module: {foreign}{' ' if foreign else ''}{e}\n{EXPECTED['StableHLO']}"
         ) from e
+
+
+def is_portable(module: bytes | str) -> bool:
+    """Reports whether a module is a portable artifact."""
+    return isinstance(module, bytes) and _PORTABLE in module[:64]
+
+
+def from_portable(context: ir.Context, module: bytes | str) -> ir.Module:
+    """Reads a portable artifact."""
+    return _stablehlo.deserialize_portable_artifact(context, module)
 
 
 def _context() -> ir.Context:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector._jax.lowering.signature import parse_module, read_signature
 from inspector._jax.modules import stablehlo
 from inspector.compilation.compiled import digest_of
 from inspector.compilation.cost import Cost
@@ -124,6 +125,8 @@ def test_another_jax_reads_the_portable_module(
     assert other.module != compiled.program.module
     assert stablehlo.parse_stablehlo(other.module).operation.name == "builtin.module"
     assert "all_reduce" in stablehlo.full_text(other.module)
+    signatures = [read_signature(parse_module(program.module)) for program in (compiled.program, other)]
+    assert signatures[0] == signatures[1]  # with which it is compiled again
     damaged = rewrite(saved, **{"module.stablehlo": b"StableHLO"})
     with pytest.raises(ModuleError, match=r"module\.stablehlo does not match its digest"):
         load_compiled(damaged)
