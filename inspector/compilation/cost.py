@@ -18,7 +18,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from inspector.compilation.accessed_bytes import BYTES, accessed_bytes, bytes_read, has_vector_memory
@@ -157,19 +157,24 @@ def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
       hlo_proto: a serialized `xla.HloModuleProto`.
       read: returns the module; called only if its bytes do not show the answer.
     """
-    if not any(field in hlo_proto for field in (*_NOT_REPORTED.values(), *_COMPLEX_TYPES, *_TILES)):
+    has_parts = all(field in hlo_proto for field in _SLICED)
+    if not has_parts and not any(field in hlo_proto for field in (*_NOT_REPORTED.values(), *_COMPLEX_TYPES, *_TILES)):
         return True  # without reading the module, which takes longer than counting in it
     module = read()
+    if has_parts and any(not module.at(row).computation.is_entry for row in _slices_of_concatenations(module)):
+        return False
     if not _NOT_REPORTED.keys().isdisjoint(module.columns.opcodes.values) or has_vector_memory(module):
         return False
     return not counted_otherwise(module)
 
 
-# Encoded as in protobuf.
-_NOT_REPORTED = {
-    opcode: bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()
-    for opcode in ("while", "conditional", "custom-call", "fft", *PARTIAL)
-}
+def _encoded(opcode: str) -> bytes:
+    """Returns an opcode as in protobuf."""
+    return bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()
+
+
+_NOT_REPORTED = {opcode: _encoded(opcode) for opcode in ("while", "conditional", "custom-call", "fft", *PARTIAL)}
+_SLICED = (_encoded("concatenate"), _encoded("slice"))
 _COMPLEX_TYPES = tuple(  # element_type of xla.ShapeProto and the tag of the next field: dimensions or layout
     bytes([2 << 3, number, after << 3 | 2]) for number in (15, 18) for after in (3, 5)
 )
@@ -235,7 +240,9 @@ class _Sum:
         self._counts = counts
         self._calls = Fused(module, module.columns.rows_of("custom-call".__eq__))
         self._otherwise = Fused(module, counted_otherwise(module))
-        self._partly = Fused(module, module.columns.rows_of(PARTIAL.__contains__))
+        self._partly = Fused(
+            module, (*module.columns.rows_of(PARTIAL.__contains__), *_slices_of_concatenations(module))
+        )
         self._known: dict[int, InstructionCost] = {}
         self._totals: dict[int, InstructionCost] = {}
 
@@ -284,6 +291,13 @@ class _Sum:
         if computation.id not in self._totals:
             self._totals[computation.id] = _added([_part(self._module, row, self.of(row)) for row in computation.rows])
         return self._totals[computation.id]
+
+
+def _slices_of_concatenations(module: Module) -> Iterator[int]:
+    """Yields slices of concatenations. In a fusion they read a part of the operands, but XLA counts all of them."""
+    for row in module.columns.rows_of("slice".__eq__):
+        if module.at(row).operands[0].opcode == "concatenate":
+            yield row
 
 
 def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost) -> InstructionCost:

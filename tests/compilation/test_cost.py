@@ -18,7 +18,7 @@ import pytest
 
 import inspector
 from inspector.analysis.cost.dot_algorithms import algorithm_of
-from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
+from inspector.compilation.cost import Cost, InstructionCost, costs, is_reported, program_cost, total
 from inspector.compilation.library_costs import library_flops
 from inspector.engines.inline import InlineEngine
 from inspector.engines.shared_engines import worker_engine
@@ -121,6 +121,27 @@ def test_inputs_with_equal_use_are_listed_once() -> None:
     whole = 64 * 4
     assert found.bytes_accessed == 3 * whole + 8 * 4 + whole + whole  # a, b, d; the slice; the table; the result
     assert (found.flops, found.transcendentals) == (64 * 7, 64)
+
+
+SLICED = """HloModule m
+fused {
+  a = f32[64,8]{1,0} parameter(0)
+  b = f32[64,8]{1,0} parameter(1)
+  c = f32[128,8]{1,0} concatenate(a, b), dimensions={0}
+  ROOT s = f32[128,2]{1,0} slice(c), slice={[0:128], [0:2]}
+}
+ENTRY main {
+  p = f32[64,8]{1,0} parameter(0)
+  q = f32[64,8]{1,0} parameter(1)
+  ROOT f = f32[128,2]{1,0} fusion(p, q), kind=kLoop, calls=fused
+}
+"""
+
+
+def test_a_fused_slice_of_a_concatenation_reads_a_part() -> None:
+    module = module_of(SLICED)
+    assert counted(module)["f"].bytes_accessed == 2 * 128 * 2 * 4  # read and written
+    assert not is_reported(proto_of(module).SerializeToString(), lambda: module)
 
 
 def looped(x: Any) -> Any:

@@ -233,7 +233,7 @@ class Subject:
             remedy,
             seconds if isinstance(seconds, Unavailable) else saved_part * seconds,
             gain_bytes,
-            saved_part * self.share(names) if saved_part else 0.0,
+            self._saved_share(names, saved_part, seconds),
             max(0.0, min(1.0, gain_bytes / self.peak_bytes)) if self.peak_bytes else 0.0,
             gain_source or (ESTIMATED if saved_part else COMPUTED),
             caution,
@@ -242,6 +242,12 @@ class Subject:
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
             is_upper_bound=is_upper_bound,
         )
+
+    def _saved_share(self, names: tuple[str, ...], saved_part: float, seconds: float | Unavailable) -> float:
+        """Returns the share of the program's time that is saved. Kernels that run at the same time can take longer than the program."""
+        if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable) or not self.total_s:
+            return saved_part * self.share(names) if saved_part else 0.0
+        return min(1.0, saved_part * seconds / self.total_s)
 
     def _possible(self, edits: tuple[Edit, ...] | Unavailable) -> tuple[Edit, ...] | Unavailable:
         """Returns edits, or why this program cannot have them."""

@@ -8,7 +8,8 @@ exchanges, pipelines and shifts, which do not go all the way round.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.at_line import at_line
@@ -16,7 +17,9 @@ from inspector.analysis.findings.before import MOVING, full_name
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.exchanges import pricing_of
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.ring_kernels import ring_kernels
 from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
 from inspector.hlo.devices.replica_groups import ListGroups
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
@@ -25,6 +28,7 @@ from inspector.support.units import format_bytes
 
 KIND = "manual-ring"
 _FEWEST = 3  # devices of a ring
+_LEAST = 1e-3  # part of the time that counts as a gain
 _SUMS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 _WRITES = frozenset({"dynamic-update-slice", "concatenate"})
 _OPCODES = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather"}
@@ -37,11 +41,13 @@ class _Ring(NamedTuple):
       steps: its `ppermute`s; one for a loop.
       call: the function of `jax.lax` that does the same.
       cycles: the devices of each ring, in order.
+      is_alone: whether it is a loop that does nothing else.
     """
 
     steps: tuple[Value, ...]
     call: str
     cycles: tuple[tuple[int, ...], ...]
+    is_alone: bool
 
 
 def manual_ring(subject: Subject) -> Iterator[Finding]:
@@ -58,7 +64,7 @@ def manual_ring(subject: Subject) -> Iterator[Finding]:
         count = len(cycles[0])
         call = _carried(value, count) if len(steps) == 1 else _unrolled(steps, count)
         if call:
-            yield _finding(subject, _Ring(tuple(steps), call, cycles))
+            yield _finding(subject, _Ring(tuple(steps), call, cycles, len(steps) == 1 and _is_alone(value)))
 
 
 def _cycles(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
@@ -199,6 +205,15 @@ def _carried(value: Value, count: int) -> str:
     return "all_gather" if is_written else ""
 
 
+def _is_alone(value: Value) -> bool:
+    """Reports whether the loop of a ring changes only two arrays, the block and the result, and scalars such as its counter."""
+    loops = [number for number, call in enumerate(value.calls) if call.opcode == "while"]
+    outer = value.calls[: loops[-1] + 1]
+    results = [source(Value(operand, outer)).instruction for operand in outer[-1].called_computations[0].root.operands]
+    changed = [result for number, result in enumerate(results) if _element(result) != number]
+    return sum(math.prod(result.shape.dimensions) > 1 for result in changed) <= 2
+
+
 def _element(value: Instruction) -> int | None:
     """Returns the number of the element of a loop's tuple that an instruction takes; None for others."""
     if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
@@ -233,6 +248,17 @@ def _users(block: Instruction) -> list[Instruction]:
     return list(found)
 
 
+def _timed(subject: Subject, kernels: Mapping[str, float], whole_s: float | Unavailable) -> dict[str, float]:
+    """Returns the seconds of parts of kernels, without those that take next to nothing, such as indices."""
+    seconds = {
+        name: part * known
+        for name, part in kernels.items()
+        if not isinstance(known := subject.seconds([name]), Unavailable)
+    }
+    least = 0.0 if isinstance(whole_s, Unavailable) else _LEAST * whole_s
+    return {name: each for name, each in seconds.items() if each > least}
+
+
 def _finding(subject: Subject, ring: _Ring) -> Finding:
     first = ring.steps[0].instruction
     names = {full_name(step) for step in ring.steps}
@@ -240,18 +266,27 @@ def _finding(subject: Subject, ring: _Ring) -> Finding:
     count = len(ring.cycles[0])
     size = first.shape.byte_size
     is_sum = ring.call != "all_gather"
+    saved, cautions = (
+        0.0,
+        ["The order of the blocks may differ: an `all_gather` starts with device 0."] if not is_sum else [],
+    )
     if exchanges:
-        kernels = [each.kernel.name for each in exchanges]
         collective = exchanges[0].collective
         who = dataclasses.replace(collective.who, written=ListGroups(ring.cycles), is_pairs=False)
         one = dataclasses.replace(
             collective, opcode=_OPCODES[ring.call], who=who, operand_shapes=(first.shape,), result_shapes=(first.shape,) * count,
         )  # fmt: skip
         price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(one)
-        ring_s = sum(each.price.known_s * each.executions for each in exchanges)
-        saved = (sum(each.exposed_s for each in exchanges) - price.known_s) / ring_s
+        own = _timed(subject, ring_kernels(subject, exchanges, ring.is_alone), subject.total_s)
+        kernels = [*(each.kernel.name for each in exchanges), *own]
+        own_s = sum(own.values())
+        whole_s = subject.seconds(kernels)
+        if not isinstance(whole_s, Unavailable) and whole_s:
+            saved = (sum(each.exposed_s for each in exchanges) + own_s - price.known_s) / whole_s
+        if saved < _LEAST:
+            cautions.append(f"By the model, one `{ring.call}` takes as long.")
     else:
-        kernels = subject.kernels.of(names)
+        kernels = [*subject.kernels.of(names)]
         saved = 1 - 2 / count if is_sum else 0.0  # of the bytes
     what = "only adds up" if ring.call == "psum" else "only puts together" if not is_sum else "only compares"
     loop = "a loop" if len(ring.steps) == 1 else f"{len(ring.steps)} calls"
@@ -261,6 +296,6 @@ def _finding(subject: Subject, ring: _Ring) -> Finding:
     )
     return subject.finding(
         KIND, title, f"jax.lax.{ring.call}(block, axis)", instructions=kernels, frames=first.frames,
-        saved_part=max(0.0, min(1.0, saved)), gain_source="the speed and latency of the links" if exchanges else "the bytes sent",
-        caution="The order of the blocks may differ: an `all_gather` starts with device 0." if not is_sum else "",
+        saved_part=max(0.0, min(1.0, saved)), caution=" ".join(cautions),
+        gain_source="the speed and latency of the links, and the times of the kernels" if exchanges else "the bytes sent",
     )  # fmt: skip

@@ -1,0 +1,127 @@
+"""The kernels of a ring besides its exchanges: those that put the blocks together or add them up, and those of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from inspector.analysis.cost.kernel_time import CYCLES
+from inspector.analysis.findings.exchanges import Exchange
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+
+_SUMS = frozenset({"add", "maximum", "minimum"})
+_PUTTING = frozenset({
+    "parameter", "constant", "bitcast", "copy", "reshape", "transpose", "broadcast", "dynamic-update-slice", "concatenate",
+    "copy-start", "tuple",
+})  # fmt: skip
+_PASSING = frozenset({
+    "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "copy-done", "tuple",
+})  # fmt: skip
+
+
+def ring_kernels(subject: Subject, exchanges: Sequence[Exchange], is_loop_alone: bool) -> Mapping[str, float]:
+    """Returns the kernels that a ring needs and one collective does not, each with the part of its time, from 0 to 1.
+
+    A kernel counts as a whole if it only combines the blocks that arrive. If it also computes something else, only the blocks that a
+    sum reads count, and only where the main memory limits the kernel.
+
+    Args:
+      subject: the program.
+      exchanges: the exchanges of the ring.
+      is_loop_alone: whether they are in a loop that does nothing else.
+    """
+    module, points = subject.module, subject.points
+    starts = [module.instruction(each.kernel.name) for each in exchanges]
+    arrived = {source for start in starts for source in (start, *map(_made_by, start.operands))}
+    found: dict[str, float] = {}
+    if is_loop_alone:
+        for loop in {loop for start in starts for loop in module.callers.get(start.computation.name, ())}:
+            for computation in loop.called_computations:
+                found |= {
+                    each.name: 1.0 for each in computation.instructions if each.name in points and not _sends(each)
+                }
+    for start in starts:
+        for user in _readers(start):
+            if user.name in points and user.name not in found and not _sends(user):
+                found[user.name] = _part(subject, user, arrived, found)
+    return {name: part for name, part in (found | _before(subject, found)).items() if part}
+
+
+def _before(subject: Subject, found: Mapping[str, float]) -> dict[str, float]:
+    """Returns the kernels that only prepare the operands of given ones: zeros and copies."""
+    prepared: dict[str, float] = {}
+    waiting = [subject.module.instruction(name) for name, part in found.items() if part == 1.0]
+    for loop in {caller for each in waiting for caller in subject.module.callers.get(each.computation.name, ())}:
+        if loop.opcode == "while":
+            waiting.append(loop)
+    while waiting:
+        for operand in waiting.pop().operands:
+            maker = _made_by(operand)
+            if maker.opcode == "tuple":
+                waiting.append(maker)
+            elif maker.name in subject.points and maker.name not in found and maker.name not in prepared:
+                users = [*_readers(maker)]
+                if _only_puts(maker) and all(_is_ring(user, found, prepared) for user in users):
+                    prepared[maker.name] = 1.0
+                    waiting.append(maker)
+    return prepared
+
+
+def _is_ring(user: Instruction, found: Mapping[str, float], prepared: Mapping[str, float]) -> bool:
+    """Reports whether an instruction is a kernel of the ring, or the ring's loop."""
+    if user.opcode == "while":
+        return any(each.name in found for called in user.called_computations for each in called.instructions)
+    return user.name in prepared or found.get(user.name) == 1.0
+
+
+def _part(subject: Subject, kernel: Instruction, arrived: set[Instruction], found: Mapping[str, float]) -> float:
+    """Returns the part of a kernel's time that the ring takes, for a kernel that reads a block."""
+    peak, point = subject.roofline.peak, subject.points[kernel.name]
+    opcodes = {inner.opcode for inner in _arrays(kernel)}
+    operands = [_made_by(operand) for operand in kernel.operands if operand.shape.dimensions]
+    are_blocks = all(o in arrived or o.name in found or o.opcode == "parameter" for o in operands)
+    if opcodes <= _PUTTING or (opcodes <= _PUTTING | _SUMS and are_blocks):
+        return 1.0
+    accessed = subject.accessed(kernel.name)
+    if not opcodes & _SUMS or isinstance(peak, Unavailable) or not accessed or point.limited_by != "main memory":
+        return 0.0
+    if subject.kernel_times(peak).of(kernel).unit == CYCLES:
+        return 0.0
+    blocks = {operand for operand in operands if operand in arrived and operand.opcode != "parameter"}
+    return min(1.0, sum(each.operands[0].shape.byte_size for each in blocks) / accessed)
+
+
+def _only_puts(kernel: Instruction) -> bool:
+    return {inner.opcode for inner in _arrays(kernel)} <= _PUTTING
+
+
+def _arrays(kernel: Instruction) -> Iterator[Instruction]:
+    """Yields the instructions of a kernel that compute arrays, not scalars such as indices."""
+    if kernel.opcode == "fusion":
+        for inner in kernel.called_computations[0].instructions:
+            yield from _arrays(inner)
+    elif kernel.shape.dimensions or kernel.shape.is_tuple:
+        yield kernel
+
+
+def _readers(kernel: Instruction) -> Iterator[Instruction]:
+    """Yields the instructions that read a result, followed through tuples and the ends of exchanges; the tuple of a computation's result too."""
+    waiting = [kernel]
+    while waiting:
+        for user in waiting.pop().users:
+            if user.opcode in _PASSING and not user.is_root:
+                waiting.append(user)
+            else:
+                yield user
+
+
+def _made_by(value: Instruction) -> Instruction:
+    """Returns the instruction that makes a value, followed through the ends of exchanges and elements of tuples."""
+    while value.opcode in _PASSING and value.opcode != "tuple":
+        (value,) = value.operands[:1]
+    return value
+
+
+def _sends(instruction: Instruction) -> bool:
+    return instruction.opcode.startswith(("all-", "collective-", "reduce-scatter", "custom-call", "send", "recv"))
