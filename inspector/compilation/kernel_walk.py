@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from inspector.compilation.kernel_operations import Types, Work, element_bits, is_control, is_copy, is_scalar, work_of
 from inspector.compilation.kernel_values import Known, Scope, evaluate, merged, taken
 
+_AFFINE = re.compile(r"affine_map<\([^()]*\) -> \(([^()]*)\)>")  # without expressions in brackets
 _MOST_STEPS = 1 << 18  # of the grid; a larger grid counts as a multiple of its first part
 _BUDGET = 1 << 21  # about the number of evaluated operations, a few seconds
 _RARELY = 0.25  # of the steps
@@ -180,18 +182,31 @@ class _Walk:
                 continue
             window = windows[number - first] if 0 <= number - first < len(windows) else {}
             index_map = self._maps.get(window.get("transform_indices", ""))
+            affine = _AFFINE.match(window.get("transform_indices", ""))
             sizes, times, repeated = window.get("window_bounds", dimensions), 1, tuple(range(len(self._grid)))
-            if index_map is not None and scope.size:
-                inner = scope.child()
-                for argument, given in zip(index_map.arguments, self._ids, strict=False):
-                    inner.set(argument, scope.get(given))
-                coordinates = self._run(index_map, inner)
+            if (index_map is not None or affine) and scope.size:
+                if index_map is not None:
+                    inner = scope.child()
+                    for argument, given in zip(index_map.arguments, self._ids, strict=False):
+                        inner.set(argument, scope.get(given))
+                    coordinates = self._run(index_map, inner)
+                else:
+                    coordinates = (
+                        [self._coordinate(each.strip(), scope) for each in affine[1].split(",")] if affine else []
+                    )
                 times = _changes(coordinates, scope.size)
                 repeated = _repeated(coordinates, self._grid)
                 if any(each is None for each in coordinates):
                     unknown.append(number)
             found[number] = Window(tuple(sizes), element_bits(element), times, repeated)
         return found, unknown
+
+    def _coordinate(self, text: str, scope: Scope) -> Known:
+        """Returns one result of an affine map: a grid index such as "d0", or a number; None for another expression."""
+        if text.lstrip("-").isdecimal():
+            return np.asarray(int(text), np.int64)
+        number = text.removeprefix("d")
+        return scope.get(self._ids[int(number)]) if number.isdecimal() and int(number) < len(self._ids) else None
 
     def _region(self, region: tuple[Sequence[int], Sequence[Any]]) -> _Region:
         arguments, operations = region

@@ -80,7 +80,7 @@ def declared_costs(call: Instruction) -> Mapping[str, float] | None:
 
 
 def kernel_body(call: Instruction) -> bytes | None:
-    """Returns the body of a Pallas TPU kernel, which is MLIR bytecode; None if there is none."""
+    """Returns the body of a TPU kernel, which is MLIR bytecode from Pallas or text from libtpu; None if there is none."""
     noted = _noted(call.backend_config).get("custom_call_config")
     body = noted.get("body") if isinstance(noted, Mapping) else None
     if not isinstance(body, str):

@@ -290,3 +290,32 @@ def test_an_older_form_of_a_product() -> None:
     flops = 2.0 * 2 * 8 * 16 * 4
     found = work_of("vector.contract", [0, 1, 2], [2], {"indexing_maps": maps}, types, {})
     assert found == {"flops": flops, "product bf16 0": flops}
+
+
+OF_LIBTPU = """module {
+  func.func @main(%i: i32, %j: i32, %x: memref<8x256xf32, #tpu.memory_space<vmem>>, %y: memref<128x256xf32, #tpu.memory_space<vmem>>,
+      %o: memref<8x128xf32, #tpu.memory_space<vmem>>, %s: memref<8x128xf32, #tpu.memory_space<vmem>>)
+      attributes {iteration_bounds = array<i64: 3, 4>, scratch_operands = 1 : i64, window_params = [
+        {transform_indices = affine_map<(d0, d1) -> (d0, 0)>}, {transform_indices = affine_map<(d0, d1) -> (d1, 0)>},
+        {transform_indices = affine_map<(d0, d1) -> (d0, d1 * 2)>}]} {
+    %c0 = arith.constant 0 : index
+    %a = vector.load %x[%c0, %c0] : memref<8x256xf32, #tpu.memory_space<vmem>>, vector<8x256xf32>
+    %b = vector.load %y[%c0, %c0] : memref<128x256xf32, #tpu.memory_space<vmem>>, vector<128x256xf32>
+    %zero = arith.constant dense<0.000000e+00> : vector<8x128xf32>
+    %p = vector.contract {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %zero
+      {precision = #tpu.contract_precision<fp32>} : vector<8x256xf32>, vector<128x256xf32> into vector<8x128xf32>
+    vector.store %p, %o[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+    return
+  }
+}"""
+
+
+def test_a_kernel_of_libtpu() -> None:
+    """Its body is text, and its index maps are affine maps. An expression in a map counts by the known coordinates."""
+    found = walk(json.loads(read_kernel(OF_LIBTPU.encode())))
+    assert found.work["product f32 2"] == 12 * 2 * 8 * 128 * 256
+    assert {number: window.copies for number, window in found.windows.items()} == {0: 3, 1: 12, 2: 3}
+    assert found.windows[0].repeated == (1,)
+    assert found.work["copied 1"] == 12 * 128 * 256 * 4
+    assert found.unknown_blocks == {2: 12}

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.errors import Unavailable
 from tests.absent import needs_tpu
 from tests.findings.examined import all_found, found, peak
 
@@ -95,13 +96,30 @@ def test_the_proof_equals_the_compile_by_hand() -> None:
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)
 
 
-def attention(precision: str) -> Any:
+def attention(precision: str | None, *, is_causal: bool = True) -> Any:
     def f(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, precision=precision)
-        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
+        if is_causal:
+            scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
         return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v, precision=precision)
 
     return f
+
+
+def whole_attention(precision: str | None) -> Any:
+    """Libtpu makes one kernel of it."""
+    return attention(precision, is_causal=False)
+
+
+def projected_attention(precision: str | None) -> Any:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return jnp.einsum("bhqd,hde->bqe", whole_attention(precision)(q, k, v), v[0, :, :128], precision=precision)
+
+    return f
+
+
+def both_attentions(precision: str | None) -> Any:
+    return lambda q, k, v: whole_attention(precision)(attention(precision)(q, k, v), k, v)
 
 
 def layers(precision: str) -> Any:
@@ -116,12 +134,18 @@ def gated(precision: str) -> Any:
     return f
 
 
+ATTENTION = ((4, 16, 1024, 128),) * 3
+
+
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "shapes", "is_upper_bound"),
     [
-        (attention, ((4, 16, 1024, 128),) * 3, True),
+        (attention, ATTENTION, True),
+        (whole_attention, ATTENTION, False),
+        (projected_attention, ATTENTION, False),
+        (both_attentions, ATTENTION, False),
         (layers, ((512, 1024), (8, 1024, 1024)), True),
         (gated, ((2048, 2048), (2048, 2048)), False),
     ],
@@ -136,3 +160,22 @@ def test_the_gain_is_that_of_the_proof_or_an_upper_bound(make: Any, shapes: Any,
         assert "the proof shows the gain" in finding.caution
     else:
         assert finding.gain_s == pytest.approx(proven_s, rel=0.1)
+
+
+@needs_tpu
+@pytest.mark.parametrize("make", [attention, whole_attention, both_attentions])
+def test_attention_at_the_default_precision(make: Any) -> None:
+    args = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ATTENTION]
+    assert not all_found(KIND, make(None), *args, target="tpu:v5e:1x1")
+
+
+@needs_tpu
+def test_a_kernel_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gain is unknown and says why; a program at the default precision stays silent."""
+    monkeypatch.setattr("inspector.compilation.cost.body_of", lambda *_: None)
+    args = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ATTENTION]
+    (finding,) = all_found(KIND, whole_attention("highest"), *args, target="tpu:v5e:1x1")
+    assert finding.gain == "unknown"
+    assert "cannot be read" in finding.caution
+    assert not isinstance(finding.edits, Unavailable)
+    assert not all_found(KIND, whole_attention(None), *args, target="tpu:v5e:1x1")

@@ -1,8 +1,8 @@
-"""Reads the body of a Pallas kernel for TPUs, which is MLIR bytecode in JAX's dialect `tpu`, and writes it as JSON.
+"""Reads the body of a kernel for TPUs in JAX's dialect `tpu`, and writes it as JSON. Those of Pallas are MLIR bytecode, those that libtpu makes are text.
 
 Damaged bytecode can crash the process, so it is read in a worker (`engines/workers/counting.py`).
 
-Private JAX: `jaxlib.mlir` and its extension for the dialect `tpu`.
+Private JAX: `jaxlib.mlir` and its extensions for the dialect `tpu` and for those of JAX's contexts.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import json
 from typing import Any
 
 from jaxlib.mlir import ir
-from jaxlib.mlir._mlir_libs import _tpu_ext
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _tpu_ext
 
+MLIR_BYTECODE = b"ML\xefR"  # its first bytes
 _STABLE = "stable_mosaic."  # prefix of operations in the form that JAX serializes
 _LONGEST = 256  # characters of an attribute without a plain form
 
@@ -23,7 +24,7 @@ def read_kernel(body: bytes) -> str:
     """Returns a kernel as JSON.
 
     Args:
-      body: MLIR bytecode.
+      body: MLIR bytecode or text.
 
     Returns:
       An object with two fields. Values are numbered.
@@ -36,6 +37,11 @@ def read_kernel(body: bytes) -> str:
       ValueError: MLIR cannot read it, or it has an unknown form.
     """
     context = ir.Context()
+    if not body.startswith(MLIR_BYTECODE):  # bytecode from JAX has its own, stable names of operations
+        registry = ir.DialectRegistry()
+        _jax_mlir_ext.register_dialects(registry)
+        context.append_dialect_registry(registry)
+        context.load_all_available_dialects()
     _tpu_ext.register_dialect(context)
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():

@@ -6,15 +6,28 @@ from collections.abc import Iterator
 
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.kernel_costs import KERNEL
+from inspector.hlo.backend_config import kernel_body
 from inspector.hlo.module import Instruction
 
 _PASSED = frozenset({"bitcast", "copy-done", "copy-start", "async-done", "async-start", "get-tuple-element"})
+_TEXT = b"module"  # bodies of Pallas kernels are bytecode
 _SLICES = "ConcatBitcast"  # libtpu puts an array together that it fetched in slices
 
 
 def calls_of(subject: Subject) -> Iterator[Instruction]:
-    """Yields the calls of kernels."""
-    return map(subject.module.at, subject.module.calls_to((KERNEL,)))
+    """Yields the calls of kernels, without those that libtpu makes itself, such as an attention: their blocks are not the user's."""
+    calls = map(subject.module.at, subject.module.calls_to((KERNEL,)))
+    return (call for call in calls if not _is_made_by_libtpu(call))
+
+
+def kernels_of_libtpu(subject: Subject) -> Iterator[Instruction]:
+    """Yields the calls of kernels that libtpu made from operations of the program."""
+    return filter(_is_made_by_libtpu, map(subject.module.at, subject.module.calls_to((KERNEL,))))
+
+
+def _is_made_by_libtpu(call: Instruction) -> bool:
+    body = kernel_body(call)
+    return body is not None and body.startswith(_TEXT)
 
 
 def kernel_name(call: Instruction) -> str:

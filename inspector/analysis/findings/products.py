@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, by_type, product_flops
+from inspector.analysis.cost.dot_algorithms import Algorithm, by_type, product_flops
 from inspector.analysis.cost.kernel_time import CYCLES
 from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.kernel_calls import kernels_of_libtpu
 from inspector.analysis.findings.subject import Subject
+from inspector.compilation.kernel_costs import KERNEL
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import merged_names, own_frame
@@ -23,6 +25,7 @@ def optimized_products(subject: Subject, products: Iterable[tuple[Value, str]]) 
     """Yields the products of the optimized HLO that come from given ones, each with the name of its kernel.
 
     They have the same full name and line. Compilers write batched products as other ones, without names: those of the same size count.
+    So do kernels that libtpu makes of an attention, with names of its own.
 
     Args:
       subject: the program.
@@ -33,11 +36,13 @@ def optimized_products(subject: Subject, products: Iterable[tuple[Value, str]]) 
     named = [
         i
         for i in subject.kernels.named(name for _, name in pairs)
-        if _is_product(i) and any((name, own_frame(i.frames)) in lines for name in merged_names(i.op_name))
+        if _is_product(subject, i) and any((name, own_frame(i.frames)) in lines for name in merged_names(i.op_name))
     ]
     known = {name for i in named for name in (i.op_name,)}
     sizes = {_size(value.instruction) for value, name in pairs if name not in known}
     nameless = [i for i in _nameless(subject) if _size(i) in sizes] if sizes else []
+    terms = {float(number_of_terms(value.instruction)) for value, _ in pairs}
+    nameless += [call for call in kernels_of_libtpu(subject) if call not in named and _terms_of(subject, call) in terms]
     for instruction in (*named, *nameless):
         kernel = subject.kernels.kernel(instruction)
         if kernel is not None:
@@ -154,14 +159,14 @@ def _saved_s(subject: Subject, products: Sequence[Instruction], element_type: st
         for algorithm, flops in product_flops(product, subject.costs, peak):
             if isinstance(algorithm, Algorithm) and not isinstance(flops, Unavailable):
                 seconds = float(flops) * algorithm.passes / peak.flops_per_s[algorithm.peak_name]
-                saved += seconds * (1 - _rates_ratio(product, element_type, peak))
+                saved += seconds * (1 - _rates_ratio(algorithm, element_type, peak))
     return saved
 
 
-def _rates_ratio(product: Instruction, element_type: str, peak: Peak) -> float:
+def _rates_ratio(now: Algorithm, element_type: str, peak: Peak) -> float:
     """Returns the time of a product in another type, relative to its present time at the matrix unit's peaks."""
-    now, then = algorithm_of(product, peak), by_type(element_type, 0, peak)
-    if not isinstance(now, Algorithm) or not isinstance(then, Algorithm):
+    then = by_type(element_type, 0, peak)
+    if not isinstance(then, Algorithm):
         return 1.0
     return min(1.0, (then.passes / peak.flops_per_s[then.peak_name]) / (now.passes / peak.flops_per_s[now.peak_name]))
 
@@ -171,7 +176,10 @@ def shapes_text(product: Instruction) -> str:
     return " times ".join("x".join(map(str, o.shape.dimensions)) for o in product.operands[:2])
 
 
-def _is_product(instruction: Instruction) -> bool:
+def _is_product(subject: Subject, instruction: Instruction) -> bool:
+    if instruction.custom_call_target == KERNEL:  # such as an attention that libtpu puts together
+        body = subject.costs[instruction.name].body
+        return body is not None and bool(body.products)
     return instruction.opcode in PRODUCTS or instruction.custom_call_target.startswith(_LIBRARIES)
 
 
@@ -180,6 +188,12 @@ def _nameless(subject: Subject) -> Iterator[Instruction]:
         instruction = subject.module.at(row)
         if not instruction.op_name:
             yield instruction
+
+
+def _terms_of(subject: Subject, kernel: Instruction) -> float:
+    """Returns the number of terms that the products of a kernel add up; 0 if its body is unknown."""
+    body = subject.costs[kernel.name].body
+    return 0.0 if body is None else sum(flops for _, _, flops in body.products) / 2
 
 
 def _size(product: Instruction) -> tuple[int, int]:

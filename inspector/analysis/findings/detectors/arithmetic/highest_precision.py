@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from inspector.analysis.cost.dot_algorithms import algorithm_of
+from inspector.analysis.cost.dot_algorithms import Algorithm, product_flops
 from inspector.analysis.findings.before import moved_from
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import DefaultPrecision, stacks_of
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.kernel_calls import kernels_of_libtpu
 from inspector.analysis.findings.products import (
     PRODUCTS,
     Saved,
@@ -22,6 +23,7 @@ from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import Frame, own_frame
+from inspector.platforms import Peak
 from inspector.support.units import counted
 
 KIND = "highest-precision"
@@ -54,7 +56,7 @@ def highest_precision(subject: Subject) -> Iterator[Finding]:
         named = part_of_named(subject, products)
         saved = saved._replace(part=saved.part * named, most=saved.most * named)
         saved = _less_rounding(subject, products, saved)
-        if saved.part > 0:
+        if saved.part > 0 or (not found and _has_unknown_kernel(subject)):
             yield _finding(subject, products, found, saved)
 
 
@@ -78,6 +80,11 @@ def _less_rounding(subject: Subject, products: Sequence[tuple[Value, str]], save
     return saved._replace(part=most, most=most, is_upper_bound=True)
 
 
+def _has_unknown_kernel(subject: Subject) -> bool:
+    """Reports whether a kernel that libtpu made of the program's operations cannot be read, so that it may compute the products."""
+    return any(subject.costs[call.name].body is None for call in kernels_of_libtpu(subject))
+
+
 def _is_in_loop(value: Value) -> bool:
     return any(call.opcode == "while" for call in value.calls)
 
@@ -86,17 +93,21 @@ def _finding(
     subject: Subject, products: Sequence[tuple[Value, str]], found: Sequence[tuple[Instruction, str]], saved: Saved
 ) -> Finding:
     peak, first = subject.roofline.peak, products[0][0].instruction
-    now = "" if isinstance(peak, Unavailable) else str(algorithm_of(found[0][0], peak))
+    now = "" if isinstance(peak, Unavailable) else _slowest(subject, found, peak)
     are_many = len(products) > 1
     more = f" and {counted(len(products) - 1, 'other product')}" if are_many else ""
     title = (
-        f"The product {shapes_text(first)}{more} {'are' if are_many else 'is'} computed at a higher precision than the default:"
-        f" {now} on the matrix unit."
+        f"The product {shapes_text(first)}{more} {'are' if are_many else 'is'} computed at a higher precision than the default"
+        f"{f': {now} on the matrix unit' if now else ''}."
     )
     cautions = [_CAUTION, *([_OTHERS] if saved.is_upper_bound else [])]
     unknown = [each.name for each in subject.points.values() if isinstance(each.least_s, Unavailable)]
     if len(found) < len(products) and unknown and subject.compiled.program.platform == "tpu":
         cautions.append(f"The gain leaves out products in kernels whose cost is unknown, such as `{unknown[0]}`.")
+    elif not found:
+        cautions.append(
+            "The gain is unknown because the kernel that computes them cannot be read: the proof may show it."
+        )
     return subject.finding(
         KIND, title, 'precision="default"  # or jax.default_matmul_precision("default")', instructions=saved.kernels,
         frames=first.frames, saved_part=saved.part, is_upper_bound=saved.is_upper_bound,
@@ -108,6 +119,13 @@ def _finding(
             ),
         ),
     )  # fmt: skip
+
+
+def _slowest(subject: Subject, found: Sequence[tuple[Instruction, str]], peak: Peak) -> str:
+    """Returns the arithmetic of products with the most passes; "" if it is unknown."""
+    algorithms = [algorithm for product, _ in found for algorithm, _ in product_flops(product, subject.costs, peak)]
+    known = [each for each in algorithms if isinstance(each, Algorithm)]
+    return str(max(known, key=lambda each: each.passes / peak.flops_per_s[each.peak_name])) if known else ""
 
 
 def _is_raised(product: Instruction) -> bool:
