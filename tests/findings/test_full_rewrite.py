@@ -10,7 +10,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "full-rewrite"
@@ -180,3 +180,29 @@ def test_the_gain_is_that_by_hand(make: Any, count: int) -> None:
         assert "compiler's cycles" in finding.caution
     else:
         assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
+
+
+def read_as_well(write: Any) -> Any:
+    """The kernel also writes an array of the same size that is computed from all values."""
+
+    def attend(cache: Any, new: Any, i: Any) -> Any:
+        return write(cache, new, i), jnp.tanh(cache) * 2  # the donated array is that of the first result
+
+    return attend
+
+
+@needs_gpu
+@pytest.mark.parametrize(("make", "count"), [(two_caches, 2), (read_with_the_write, 1), (heads, 2), (read_as_well, 1)])
+def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
+    cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
+    caches = (cache,) * count if count > 1 else cache
+    before, after = (
+        inspector.lower(make(write), caches, new, INDEX, target="gpu:h100:1", donate_argnums=0).compile(
+            target="gpu:h100:1"
+        )
+        for write in (masked, sliced)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    by_hand = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
+    assert not finding.is_upper_bound

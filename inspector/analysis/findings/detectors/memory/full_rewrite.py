@@ -17,6 +17,8 @@ from inspector.analysis.findings.edits import Edit, UpdateSlices
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import merged_names
 from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
@@ -73,7 +75,7 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
-    saved, is_upper_bound = _rewriting_part(subject, kernels, shape.byte_size)
+    saved, is_upper_bound = _rewriting_part(subject, kernels, name, shape.byte_size)
     cautions = [_CAUTION, *([_RING] if is_ring else []), *([_IN_CYCLES] if is_upper_bound else [])]
     return subject.finding(
         KIND, title, first.remedy, instructions=kernels, frames=frames, saved_part=(1 - 1 / length) * saved, is_upper_bound=is_upper_bound,
@@ -95,41 +97,91 @@ def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[E
     return (UpdateSlices((name,), tuple(pairs)),)
 
 
-def _rewriting_part(subject: Subject, kernels: Sequence[str], size: int) -> tuple[float, bool]:
+def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, size: int) -> tuple[float, bool]:
     """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes, and whether it is an upper bound.
 
-    A kernel that computes more still reads the array, and may be limited by what it computes. If the compiler's cycles limit it, no
-    part of them is known to be the rewrite's: it is at most the time in which the array is read and written.
+    A kernel that computes more still reads the arrays for that, and may be limited by what it computes. If the compiler's cycles limit it,
+    no part of them is known to be the rewrite's: it is at most the time in which the arrays are read and written.
 
     Args:
       subject: the program.
-      kernels: the kernels that write the array.
-      size: bytes of the array.
+      kernels: the kernels that write the arrays.
+      name: the full name of the operation that writes them.
+      size: bytes of an array.
     """
     peak = subject.roofline.peak
     has_roofs = not isinstance(subject.seconds(kernels), Unavailable)
     saved = spent = 0.0
     is_upper_bound = False
-    for name in kernels:
-        kernel, point = subject.module.instruction(name), subject.points[name]
+    for each in kernels:
+        kernel, point = subject.module.instruction(each), subject.points[each]
         runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
-        only = all(leaf.byte_size == size for leaf in kernel.shape.leaves)  # several arrays at the same position
-        accessed = subject.accessed(name)
-        moved = accessed if only else min(accessed, runs * size)
+        arrays = _accessed_arrays(kernel, name, size)
+        accessed = subject.accessed(each)
+        moved = accessed if arrays.only else min(accessed, runs * size * (arrays.written + arrays.read - arrays.used))
         if not has_roofs or isinstance(peak, Unavailable) or isinstance(point.least_s, Unavailable):
             saved, spent = saved + moved, spent + accessed
             continue
         seconds = float(point.least_s)
         known = subject.kernel_times(peak).of(kernel)
         left_s = 0.0
-        if not only:
+        if not arrays.only:
             memory_s = known.units.get("main memory", 0.0) * (1 - moved / accessed if accessed else 1.0)
             left_s = runs * max(memory_s, *(known.units.get(unit, 0.0) for unit in COMPUTING))
             if known.unit == CYCLES:
                 is_upper_bound = True
-                left_s = max(left_s, seconds - 2 * runs * size / peak.memory_bytes_per_s)
+                most = runs * size * (arrays.written + arrays.read)
+                left_s = max(left_s, seconds - most / peak.memory_bytes_per_s)
         saved, spent = saved + max(0.0, seconds - left_s), spent + seconds
     return (min(1.0, saved / spent) if spent else 1.0), is_upper_bound
+
+
+class _Arrays(NamedTuple):
+    """The arrays of one size that a kernel accesses.
+
+    Attributes:
+      only: whether it computes nothing but their new versions.
+      written: the number of new versions.
+      read: the number of arrays that it reads.
+      used: the number of those that its other results need.
+    """
+
+    only: bool
+    written: int
+    read: int
+    used: int
+
+
+def _accessed_arrays(kernel: Instruction, name: str, size: int) -> _Arrays:
+    """Returns the arrays of a size that a kernel reads and rewrites."""
+    if kernel.opcode != "fusion":
+        return _Arrays(only=True, written=1, read=1, used=0)
+    root = kernel.called_computations[0].root
+    results = root.operands if root.opcode == "tuple" else (root,)
+    written = {r for r in results if r.shape.byte_size == size and _is_of(r, name)}
+    if not written:  # the compiler gave the results other names
+        written = {r for r in results if r.shape.byte_size == size}
+    others = [r for r in results if r not in written]
+    read = sum(p.shape.byte_size == size for p in kernel.called_computations[0].parameters)
+    used = sum(p.shape.byte_size == size for p in _inputs(others))
+    return _Arrays(not others, len(written), read, used)
+
+
+def _is_of(result: Instruction, name: str) -> bool:
+    """Reports whether an instruction, past bitcasts, comes from the operation with a full name."""
+    while result.opcode == "bitcast":
+        (result,) = result.operands
+    return name in merged_names(result.op_name)
+
+
+def _inputs(results: Sequence[Instruction]) -> set[Instruction]:
+    """Returns the parameters of a computation that some of its results depend on."""
+    waiting, seen = [*results], set(results)
+    while waiting:
+        new = set(waiting.pop().operands) - seen
+        seen |= new
+        waiting += new
+    return {each for each in seen if each.opcode == "parameter"}
 
 
 def _rewritten(value: Value) -> _Rewrite | None:
