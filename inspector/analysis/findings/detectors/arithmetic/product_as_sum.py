@@ -1,5 +1,7 @@
 """Sums of elementwise products of two arrays that one matrix product computes: `(x[:, :, None] * w).sum(1)` is `x @ w`.
 
+Sums of squared differences, `((x[:, None] - y) ** 2).sum(-1)`, are a matrix product and the sums of squares of both arrays.
+
 XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs there is no
 finding: YNNPACK computes such sums as products.
 """
@@ -24,6 +26,7 @@ from inspector.support.units import counted, format_array
 
 KIND = "product-as-sum"
 _NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
+_CANCELLATION = "Large numbers cancel, so that distances much smaller than the values lose digits and may be slightly negative: check the results."
 _LEAST_SIDE = 8  # narrower products do not use the matrix unit well
 
 
@@ -37,6 +40,7 @@ class SumOfProducts(NamedTuple):
       left, right: the dimensions that depend on each factor.
       summed: the dimensions that are summed.
       factors: the arrays that are multiplied, before they are repeated.
+      is_distance: whether the squares of their differences are summed.
     """
 
     value: Value
@@ -46,6 +50,7 @@ class SumOfProducts(NamedTuple):
     right: frozenset[int]
     summed: frozenset[int]
     factors: tuple[Value, Value]
+    is_distance: bool
 
     @property
     def flops(self) -> float:
@@ -62,9 +67,9 @@ def product_as_sum(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for each line with such sums."""
     if subject.calls is None or subject.compiled.program.platform == "cpu":
         return
-    groups: dict[Frame | None, list[SumOfProducts]] = {}
+    groups: dict[tuple[Frame | None, bool], list[SumOfProducts]] = {}
     for each in sums_of_products(subject.calls):
-        groups.setdefault(own_frame(each.value.instruction.frames), []).append(each)
+        groups.setdefault((own_frame(each.value.instruction.frames), each.is_distance), []).append(each)
     for sums in groups.values():
         kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))
         saved = _saved_part(subject, sums, [*kernels])
@@ -86,7 +91,7 @@ def _is_number(value: Value, number: int) -> bool:
 
 
 def sums_of_products(calls: Before) -> Iterator[SumOfProducts]:
-    """Yields the sums of elementwise products of two arrays that one matrix product computes."""
+    """Yields the sums of elementwise products, or of squared differences, of two arrays that one matrix product computes."""
     for value, name in calls.values(("reduce",)):
         found = _sum(value, name)
         if found is not None:
@@ -100,22 +105,29 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
     what = " and ".join(f"`{name}`" if name else _array(each) for name, each in zip(names, first.factors, strict=True))
     more = f" and {counted(len(sums) - 1, 'other sum')}" if len(sums) > 1 else ""
     title = (
-        f"The sum of elementwise products of {what}{more} is computed by the vector unit, over"
-        f" {format_array(element_type, first.sizes)}. A matrix product has the same terms."
+        f"The sum of {'squared differences' if first.is_distance else 'elementwise products'} of {what}{more} is computed by the vector unit,"
+        f" over {format_array(element_type, first.sizes)}."
+        f" {'A matrix product and sums of squares have the same result' if first.is_distance else 'A matrix product has the same terms'}."
     )
     left, right = (name or default for name, default in zip(names, ("a", "b"), strict=True))
-    caution = ""
+    cautions = [_CANCELLATION] if first.is_distance else []
     if first.operand_type == "f32":
-        caution = "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
+        cautions.append(
+            "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
+        )
     terms = math.prod(first.sizes[d] for d in first.summed)
     mean = f" / {terms}" * _is_mean(first.value, terms)
     mapped = "  # of all calls together, outside of jax.vmap" * ("vmap(" in first.name)
     wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (first.operand_type != element_type)
+    product = f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide})'
+    if first.is_distance:
+        product = (
+            f"({_squares(first, first.left, left, wide)} + {_squares(first, first.right, right, wide)} - 2 * {product})"
+        )
     return subject.finding(
-        KIND, title, f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide}){mean}{mapped}', instructions=kernels,
-        frames=first.value.instruction.frames, saved_part=saved, caution=caution,
-        gain_source=f"{ESTIMATED}, and the peaks for the product",
-        edits=(
+        KIND, title, f"{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
+        caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
+        edits=None if first.is_distance else (
             ContractSums(
                 tuple(dict.fromkeys(each.name for each in sums)),
                 stacks_of(each.value.instruction.frames for each in sums),
@@ -138,7 +150,11 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
         product = product.operand(0)
     if product.instruction.opcode != "multiply":
         return None
-    (left, a), (right, b) = (_varying(operand) for operand in product.operands)
+    factors = [*product.operands]
+    is_distance = factors[0] == factors[1] and factors[0].instruction.opcode == "subtract"
+    if is_distance:
+        factors = [*factors[0].operands]
+    (left, a), (right, b) = map(_varying, factors)
     sizes = product.instruction.shape.dimensions
     summed = frozenset(reduction.dimensions)
     contracted = summed & left & right
@@ -147,7 +163,7 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     sides = [math.prod(sizes[d] for d in group) for group in (contracted, left - right, right - left)]
     if min(sides) < _LEAST_SIDE:
         return None
-    return SumOfProducts(value, name, sizes, left, right, summed, (a, b))
+    return SumOfProducts(value, name, sizes, left, right, summed, (a, b), is_distance)
 
 
 def _varying(value: Value) -> tuple[frozenset[int], Value]:
@@ -190,6 +206,8 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequen
         if not isinstance(algorithm, Algorithm):
             return 0.0
         moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
+        if each.is_distance:  # the product is written, and read to add the sums of squares
+            moved += 2 * each.value.instruction.shape.byte_size
         per_product = max(
             each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
@@ -208,6 +226,15 @@ def _subscripts(found: SumOfProducts) -> str:
     left, right = ("".join(letters[d] for d in sorted(each)) for each in (found.left, found.right))
     result = "".join(letter for d, letter in enumerate(letters) if d not in found.summed and found.sizes[d] > 1)
     return f"{left},{right}->{result}"
+
+
+def _squares(found: SumOfProducts, dimensions: frozenset[int], name: str, wide: str) -> str:
+    """Returns the code for the sums of squares of a factor, in the dimensions of the result, such as 'jnp.einsum("ab,ab->a", x, x)[:, None]'."""
+    letters = "".join(ascii_lowercase[d] for d in sorted(dimensions))
+    kept = "".join(ascii_lowercase[d] for d in sorted(dimensions - found.summed))
+    result = [d for d in range(len(found.sizes)) if d not in found.summed and found.sizes[d] > 1]
+    places = ", ".join(":" if d in dimensions else "None" for d in result)
+    return f'jnp.einsum("{letters},{letters}->{kept}", {name}, {name}{wide})[{places}]'
 
 
 def _array(value: Value) -> str:
