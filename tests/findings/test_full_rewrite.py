@@ -206,3 +206,63 @@ def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
     by_hand = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
     assert not finding.is_upper_bound
+
+
+NARROW = jax.ShapeDtypeStruct((16384, 512), jnp.bfloat16)
+ROW = jax.ShapeDtypeStruct((1, 512), jnp.float32)
+
+
+def updated_in_float32(cache: Any, new: Any, i: Any) -> Any:
+    return jax.lax.dynamic_update_slice(cache.astype(jnp.float32), new, (i, 0)).astype(cache.dtype)
+
+
+def set_in_float32(cache: Any, new: Any, i: Any) -> Any:
+    return cache.astype(jnp.float32).at[i].set(new[0]).astype(cache.dtype)
+
+
+def set_in_each_step(cache: Any, new: Any, i: Any) -> Any:
+    def body(cache: Any, position: Any) -> Any:
+        return updated_in_float32(cache, new, position), None
+
+    return jax.lax.scan(body, cache, jnp.arange(8) + i)[0]
+
+
+def updated(cache: Any, new: Any, i: Any) -> Any:
+    return jax.lax.dynamic_update_slice(cache, new.astype(cache.dtype), (i, 0))
+
+
+@needs_gpu
+@pytest.mark.parametrize("fun", [updated_in_float32, set_in_float32, set_in_each_step])
+def test_updates_in_a_wider_type(fun: Any) -> None:
+    (finding,) = found(KIND, fun, NARROW, ROW, INDEX, target="gpu:h100:1", donate_argnums=0)
+    assert "by a conversion to f32 and back, though 1 of 16384 parts" in finding.title
+    assert "astype(cache.dtype)" in finding.remedy
+    if fun is updated_in_float32:
+        before, after = (
+            inspector.lower(each, NARROW, ROW, INDEX, target="gpu:h100:1", donate_argnums=0)
+            .compile(target="gpu:h100:1")
+            .roofline()
+            .total.least_s
+            for each in (fun, updated)
+        )
+        assert finding.gain_s == pytest.approx(before - after, rel=0.1)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    "fun",
+    [
+        updated,
+        lambda cache, new, i: updated_in_float32(jnp.tanh(cache), new, i),  # all values change
+        lambda cache, new, i: updated_in_float32(cache, new, i).astype(jnp.float32),  # stays wide
+        lambda cache, new, i: updated_in_float32(cache, new, i).sum(),  # no state
+    ],
+)
+def test_updates_that_write_a_slice_or_all_values(fun: Any) -> None:
+    assert not all_found(KIND, fun, NARROW, ROW, INDEX, target="gpu:h100:1")
+
+
+@needs_tpu
+def test_tpus_update_a_slice_in_place() -> None:
+    for fun in (updated_in_float32, set_in_float32):
+        assert not all_found(KIND, fun, NARROW, ROW, INDEX, target="tpu:v5e:1x1", donate_argnums=0)

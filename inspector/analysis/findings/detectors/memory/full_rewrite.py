@@ -1,7 +1,7 @@
 """State of which only a slice changes, but which is written as a whole: caches that are concatenated or masked.
 
-Three forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, and a concatenation of
-slices of the cache with new values.
+Four forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, a concatenation of slices of the
+cache with new values, and a slice that is updated in a wider type than that of the cache.
 """
 
 from __future__ import annotations
@@ -52,14 +52,22 @@ def full_rewrite(subject: Subject) -> Iterator[Finding]:
     if subject.calls is None:
         return
     found: dict[str, list[_Rewrite]] = {}
-    for value, name in subject.calls.values(("select", "add", "concatenate")):
+    for value, name in subject.calls.values(("select", "add", "concatenate", "convert")):
         if math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
             continue
         rewrite = _rewritten(value)
         if rewrite is not None and _is_result(value):
             found.setdefault(name, []).append(rewrite)
     for name, rewrites in found.items():
-        yield _finding(subject, name, rewrites)
+        if rewrites[0].remedy != _NARROW_UPDATE or _is_converted(subject, name, rewrites[0].value):
+            yield _finding(subject, name, rewrites)
+
+
+def _is_converted(subject: Subject, name: str, value: Value) -> bool:
+    """Reports whether kernels convert a whole array: TPUs update the slice in place, and CPUs compute with wider floats anyway."""
+    size = value.instruction.shape.byte_size
+    is_cpu = subject.compiled.program.platform == "cpu"
+    return not is_cpu and any(subject.accessed(kernel) >= size for kernel in subject.kernels.of([name]))
 
 
 def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Finding:
@@ -189,6 +197,8 @@ def _rewritten(value: Value) -> _Rewrite | None:
     opcode = value.instruction.opcode
     if opcode == "select":
         return _selected(value)
+    if opcode == "convert":
+        return _converted(value)
     return _added(value) if opcode == "add" else _concatenated(value)
 
 
@@ -196,6 +206,9 @@ _RING_UPDATE = (
     "jax.lax.dynamic_update_slice_in_dim(cache, new, i % length, axis)  # a ring buffer, with the cache donated"
 )
 _RING = "A ring buffer has the entries in another order."
+_NARROW_UPDATE = (
+    "jax.lax.dynamic_update_slice_in_dim(cache, new.astype(cache.dtype), i, axis)  # with the cache donated"
+)
 _UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
 
 
@@ -218,6 +231,26 @@ def _added(value: Value) -> _Rewrite | None:
         if states and hot is not None and any(_one_hot(moved_from(mask.operand(1))) == hot for mask in masks):
             return _Rewrite(value, states[0], hot.length, "by products with a one-hot mask", _UPDATE, hot.is_single)
     return None
+
+
+def _converted(value: Value) -> _Rewrite | None:
+    """Returns the rewrite of an array that is converted to another type, updated, and converted back."""
+    update = value.operand(0)
+    if update.instruction.opcode not in ("dynamic-update-slice", "scatter"):
+        return None
+    wide, new = update.operand(0), update.operand(1 if update.instruction.opcode == "dynamic-update-slice" else 2)
+    if wide.instruction.opcode != "convert":
+        return None
+    state, shape = wide.operand(0), value.instruction.shape
+    length = math.prod(shape.dimensions) // max(1, math.prod(new.instruction.shape.dimensions))
+    if (
+        length < _LEAST_LENGTH
+        or not _is_state(state, value)
+        or state.instruction.shape.element_type != shape.element_type
+    ):
+        return None
+    how = f"by a conversion to {wide.instruction.shape.element_type} and back"
+    return _Rewrite(value, state, length, how, _NARROW_UPDATE, is_provable=False)
 
 
 def _concatenated(value: Value) -> _Rewrite | None:
