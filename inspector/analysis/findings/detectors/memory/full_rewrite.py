@@ -23,6 +23,7 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
 _LEAST_LENGTH = 8
+_UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _IN_CYCLES = "The kernel also computes with the array, and the compiler's cycles limit it: the proof shows how many of them the write takes."
 
@@ -235,8 +236,10 @@ def _added(value: Value) -> _Rewrite | None:
 
 def _converted(value: Value) -> _Rewrite | None:
     """Returns the rewrite of an array that is converted to another type, updated, and converted back."""
+    if value.instruction.operands[0].opcode not in _UPDATES | {"call"}:  # most conversions
+        return None
     update = value.operand(0)
-    if update.instruction.opcode not in ("dynamic-update-slice", "scatter"):
+    if update.instruction.opcode not in _UPDATES:
         return None
     wide, new = update.operand(0), update.operand(1 if update.instruction.opcode == "dynamic-update-slice" else 2)
     if wide.instruction.opcode != "convert":
