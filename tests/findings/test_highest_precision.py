@@ -170,6 +170,12 @@ def test_attention_at_the_default_precision(make: Any) -> None:
 
 
 @needs_tpu
+def test_narrow_operands_take_one_pass_at_any_precision() -> None:
+    x, w = (jax.ShapeDtypeStruct((2048, 2048), jnp.bfloat16) for _ in range(2))
+    assert not all_found(KIND, highest, x, w, target="tpu:v5e:1x1")
+
+
+@needs_tpu
 def test_a_kernel_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gain is unknown and says why; a program at the default precision stays silent."""
     monkeypatch.setattr("inspector.compilation.cost.body_of", lambda *_: None)

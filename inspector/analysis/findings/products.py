@@ -134,6 +134,8 @@ def _parts(subject: Subject, products: Sequence[Instruction], kernel: str, eleme
     units = times.units
     longest_s = max(units.values())
     matrix_s, saved_s = units.get("matrix unit", 0.0), _saved_s(subject, products, element_type, peak)
+    if saved_s <= 0:  # the other type takes as many passes: the rest of the kernel stays as it is
+        return 0.0, 0.0
     if times.unit != CYCLES:
         other_s = max((seconds for unit, seconds in units.items() if unit != "matrix unit"), default=0.0)
         part = max(0.0, 1 - max(matrix_s - saved_s, other_s) / longest_s)
