@@ -47,12 +47,7 @@ MISSED: frozenset[tuple[str, str, str]] = frozenset({
     ("padding", "experts_with_a_capacity_of_513", "tpu:v5e:1x1"),  # libtpu chooses worse blocks
 })  # fmt: skip
 """Mistakes that are not found, as kind, program and target."""
-FALSE_ALARMS: frozenset[tuple[str, str, str]] = frozenset({
-    # One pass of bfloat16 is the default.
-    ("highest-precision", "attention_of_jax", "tpu:v5e:1x1"),
-    ("highest-precision", "narrow_operands_at_the_highest_precision", "tpu:v5e:1x1"),
-    ("upcast-product", "simulated_rounding", "tpu:v5e:1x1"),  # float16 is not faster on a TPU
-})  # fmt: skip
+FALSE_ALARMS: frozenset[tuple[str, str, str]] = frozenset()
 """Findings with a gain of at least 1 % in programs without the mistake, as kind, program and target."""
 NOT_ON_GPUS = frozenset({"axis-order"})  # which a switch connects
 

@@ -140,6 +140,21 @@ ATTENTION = ((4, 16, 1024, 128),) * 3
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("types", "part"), [(("bfloat16", "float32"), 0.64), (("float16", "float16"), 0.64), (("bfloat16",) * 2, 0.0)]
+)
+def test_narrow_operands(types: tuple[str, str], part: float) -> None:
+    """bfloat16 takes one pass at any precision, and so each type has other passes."""
+    args = jax.ShapeDtypeStruct((4096, 2048), types[0]), jax.ShapeDtypeStruct((2048, 2048), types[1])
+    every = found(KIND, lambda x, w: jnp.matmul(x, w, precision="highest"), *args, target="tpu:v5e:1x1")
+    assert len(every) == (part > 0)
+    for each in every:
+        assert each.share == pytest.approx(part, abs=0.05)
+        assert each.gain_s == pytest.approx(each.prove().gain_s, rel=0.1)
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("make", "shapes", "is_upper_bound"),
     [
         (attention, ATTENTION, True),

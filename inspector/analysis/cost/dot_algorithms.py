@@ -2,9 +2,9 @@
 
 XLA's choice follows from the operands' types and the product's precision: an algorithm (`xla_data.proto`,
 `PrecisionConfig.Algorithm`), or a precision of each operand. GPUs round f32 operands to tf32 unless the precision is
-`highest`. TPUs compute f32 products as one, three or six products of bf16 parts; libtpu writes the algorithms
-`BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`. The products in a Pallas kernel may have several
-algorithms.
+`highest`. TPUs compute f32 products as one, three or six products of bf16 parts, and those of other types as in `_passes`;
+libtpu writes the algorithms `BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`. The products in a Pallas
+kernel may have several algorithms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from inspector.platforms import Peak
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
 _CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul", KERNEL, *LIBRARIES)
-_PARTS_PASSES = (1, 3, 6)  # products of bf16 parts by precision: default, high, highest
+_PARTS = {"bf16": (1, 1, 1), "f16": (1, 2, 2), "f32": (1, 2, 3)}
+"""bf16 parts into which TPUs split an operand, by its type and precision: default, high, highest."""
 _HIGHEST = 2
 _PRECISIONS = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": _HIGHEST}
 _UNSET = "ALG_UNSET"
@@ -59,7 +60,10 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
     named, precisions = _precision(product)
     if named:
         return _named(named, peak)
-    kinds = {operand.shape.element_type for operand in product.operands[:2]}
+    left, right = (operand.shape.element_type for operand in product.operands[:2])
+    kinds = {left, right}
+    if len(kinds) == 2 and kinds <= {*_PARTS} and len({*precisions}) == 1 and _has_parts(peak):
+        return Algorithm("bf16", _passes(left, right, precisions[0]))
     algorithms = {by_type(kind, precision, peak) for kind in kinds for precision in precisions}
     known = [each for each in algorithms if isinstance(each, Algorithm)]
     if not known or len(known) < len(algorithms):
@@ -140,18 +144,33 @@ def by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
         return real if isinstance(real, Unavailable) else Algorithm(real.peak_name, 3 * real.passes, doubt)
     if kind == "f32" and "tf32" in peaks and precision < _HIGHEST:
         return Algorithm("tf32")
-    if kind == "f32" and "f32" not in peaks and "bf16" in peaks:
-        return Algorithm("bf16", _PARTS_PASSES[precision])
+    if kind == "f32" and _has_parts(peak):
+        return Algorithm("bf16", _passes(kind, kind, precision))
     name = "f8" if kind.startswith("f8") else {"u8": "s8"}.get(kind, kind)
     if name in peaks:
         return Algorithm(name)
     if name in ("f8", "f16", "f64") and "bf16" in peaks:  # wider than bf16, or converted to it first
-        return Algorithm("bf16", doubt=f"the {peak.chip} has no known peak for {kind}")
+        passes = _passes(kind, kind, precision) if kind in _PARTS and _has_parts(peak) else 1
+        return Algorithm("bf16", passes, doubt=f"the {peak.chip} has no known peak for {kind}")
     if name == "f64" and "f32" in peaks:
         return Algorithm(
             "f32", 2, doubt=f"the {peak.chip} has no known peak for f64, which is assumed to take twice the time"
         )
     return Algorithm("f32") if name == "bf16" and "f32" in peaks else _no_peak(kind, peak)
+
+
+def _has_parts(peak: Peak) -> bool:
+    """Reports whether a chip computes wide products as several products of bf16 parts, as TPUs do."""
+    return "f32" not in peak.flops_per_s and "tf32" not in peak.flops_per_s and "bf16" in peak.flops_per_s
+
+
+def _passes(left: str, right: str, precision: int) -> int:
+    """Returns the number of products of bf16 parts of two operands.
+
+    It is that of libtpu's cycles: products of two small parts are left out, so that it is 1, 3 and 6 for f32.
+    """
+    counts = _PARTS[left][precision], _PARTS[right][precision]
+    return sum(i + j < max(counts) for i in range(counts[0]) for j in range(counts[1]))
 
 
 def _no_peak(kind: str, peak: Peak) -> Unavailable:

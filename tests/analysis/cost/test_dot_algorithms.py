@@ -59,6 +59,22 @@ def test_algorithms_by_chip_and_precision(chip: str, kind: str, marks: str, expe
     assert (str(found), found.doubt) == (expected, "")
 
 
+@pytest.mark.parametrize(
+    ("kind", "other", "passes"),  # at the precisions default, high and highest: those of libtpu's cycles
+    [
+        ("bf16", "f32", (1, 2, 3)),
+        ("f32", "bf16", (1, 2, 3)),
+        ("f16", "f16", (1, 3, 3)),
+        ("f16", "f32", (1, 3, 5)),
+        ("bf16", "f16", (1, 2, 2)),
+    ],
+)
+def test_passes_of_two_types_on_a_tpu(kind: str, other: str, passes: tuple[int, ...]) -> None:
+    found = [algorithm("v5e", kind, marks, other=other, result="f32") for marks in ("", HIGH, HIGHEST)]
+    assert [each.passes for each in found if isinstance(each, Algorithm)] == [*passes]
+    assert all(each.peak_name == "bf16" for each in found if isinstance(each, Algorithm))
+
+
 def test_an_uncertain_algorithm_states_its_doubt() -> None:
     mixed = algorithm("v5e", "f32", "operand_precision={highest,default}")
     assert mixed == Algorithm("bf16", 1, "its operands differ in type or precision")
