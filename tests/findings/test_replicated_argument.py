@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector.analysis.findings.edits import SplitParameter
+from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.stages.findings import Finding, Findings
 from tests.findings.sharded import DM, D, Program, array
 
@@ -114,15 +114,22 @@ def test_silent(program: Program) -> None:
 
 
 def by_hand(state: Any) -> inspector.Compiled:
-    return inspector.lower(adam, state, X, donate_argnums=0).compile(target="cpu:8")
+    """With results that are split as the arguments."""
+    shardings = jax.tree.map(lambda each: each.sharding, state)
+    step = jax.jit(adam, donate_argnums=0, out_shardings=shardings)
+    return inspector.lower(step, state, X).compile(target="cpu:8")
 
 
 def test_the_proof_equals_the_compile_by_hand() -> None:
     split = {"v": array(SHAPES["v"], "d"), "w": array(SHAPES["w"], None, "d")}
-    before, after = by_hand(STATE), by_hand({"p": weights(), "m": split, "v": split})
+    before = inspector.lower(adam, STATE, X, donate_argnums=0).compile(target="cpu:8")
+    after = by_hand({"p": weights(), "m": split, "v": split})
     (finding,) = before.findings(kinds=["replicated-argument"])
     proof = finding.prove(run=False)
     assert proof.verdict == "proven"
+    assert (
+        sum(isinstance(each, KeepResult) for each in finding.edits or ()) == 2
+    )  # the parameters stay whole, and donated
     assert finding.gain_bytes >= proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes > 0
 
 

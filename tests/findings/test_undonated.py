@@ -43,7 +43,8 @@ def scanned(w: jax.Array, xs: jax.Array) -> Any:
 
 
 def cached(cache: jax.Array, k: jax.Array, i: jax.Array) -> Any:
-    return {"out": (cache @ k[0]).sum(), "cache": jax.lax.dynamic_update_slice(cache, k, (i, 0))}
+    cache = jax.lax.dynamic_update_slice(cache, k, (i, 0))
+    return {"out": (cache @ k[0]).sum(), "cache": cache}
 
 
 def jitted_inside(params: Any, x: jax.Array) -> Any:
@@ -149,8 +150,29 @@ def test_the_remedy_names_variadic_arguments_by_number_and_keeps_donations() -> 
     assert finding.title.startswith("`args[0]` (2 arrays, 512 KiB)")
     assert finding.remedy == "jax.jit(fun, donate_argnums=(0,))"
     jax.jit(variadic, donate_argnums=(0,)).lower(PARAMS, X)
-    (finding,) = found(jax.jit(adam, donate_argnames=("m", "v")), PARAMS, PARAMS, PARAMS, X)
-    assert finding.remedy == "jax.jit(fun, donate_argnames=('v', 'm', 'params'))"
+    (finding,) = found(jax.jit(adam, donate_argnames=("params", "m")), PARAMS, PARAMS, PARAMS, X)
+    assert finding.remedy == "jax.jit(fun, donate_argnames=('params', 'm', 'v'))"
+
+
+def later(target: Any, online: Any, x: jax.Array) -> Any:
+    """The CPU compiler reads the old target after it has made the new one."""
+    out = jnp.tanh(x @ target["w"]) @ target["v"]
+    return jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, target, online), out.sum()
+
+
+def partly_later(target: Any, online: Any, x: jax.Array) -> Any:
+    new, out = later(target, online, x)
+    return {**new, "count": target["count"] + 1}, out
+
+
+def test_state_that_would_be_copied() -> None:
+    """XLA copies a donated argument that it reads after its new version is written."""
+    assert not [*(findings := found(later, PARAMS, PARAMS, X)), *findings.folded]
+    donated = [inspector.lower(later, PARAMS, PARAMS, X, donate_argnums=d).compile(target="cpu") for d in ((), (0,))]
+    assert donated[0].memory.peak_bytes <= donated[1].memory.peak_bytes
+    state = {**PARAMS, "count": jax.ShapeDtypeStruct((512, 512), jnp.float32)}
+    (finding,) = found(partly_later, state, state, X)
+    assert (finding.gain_bytes, "reads 512 KiB of it after" in finding.caution) == (512 * 512 * 4, True)
 
 
 def test_each_result_is_the_new_version_of_its_own_argument() -> None:

@@ -120,6 +120,23 @@ def _split_parameter(module: ir.Module, parameter: int, dimension: int, axis: st
     return 1
 
 
+def _keep_result(module: ir.Module, result: int, axes: Sequence[Sequence[str]]) -> int:
+    """Constrains a result to a sharding on Shardy's mesh; 0 for a module without Shardy's meshes."""
+    mesh = next((_name(o) for o in module.body.operations if o.operation.name == "sdy.mesh"), None)
+    if mesh is None:
+        return 0
+    returned = [*_main(module).regions[0].blocks[0].operations][-1].operation
+    value = returned.operands[result]
+    dimensions = [", ".join(f'"{axis}"' for axis in each) for each in axes]
+    dimensions += [""] * (len(ir.RankedTensorType(value.type).shape) - len(dimensions))
+    made = ir.Operation.create(
+        "sdy.sharding_constraint", results=[value.type], operands=[value],
+        attributes={"sharding": ir.Attribute.parse(_sharding_text(mesh, dimensions))}, ip=ir.InsertionPoint(returned),
+    )  # fmt: skip
+    returned.operands[result] = made.results[0]
+    return 1
+
+
 def _gather_first(module: ir.Module, parameter: int, axes: Collection[str]) -> int:
     """Gathers a parameter over axes of Shardy's mesh before its first use; 0 if it is not split over them."""
     main = _main(module)
@@ -294,6 +311,7 @@ def _store_narrow(
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
+    "KeepResult": _keep_result,
     "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,
     "DropConstraints": _drop_constraints,

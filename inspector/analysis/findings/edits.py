@@ -48,6 +48,19 @@ class SplitParameter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeepResult:
+    """Returns a result in the sharding that it has, although the changes could lead to another one.
+
+    Attributes:
+      result: its position.
+      axes: the mesh axes that split each dimension.
+    """
+
+    result: int
+    axes: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MoveAxis:
     """Splits another dimension of a parameter over an axis of the mesh.
 
@@ -258,6 +271,7 @@ class TraceAgain:
 Edit = (
     Donate
     | SplitParameter
+    | KeepResult
     | MoveAxis
     | GatherFirst
     | DropConstraints

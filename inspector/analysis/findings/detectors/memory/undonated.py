@@ -18,14 +18,19 @@ from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import Donation, reused_parameters
+from inspector.analysis.memory.scheduled_values import is_scheduled
 from inspector.compilation.program import Argument, Result
 from inspector.errors import Unavailable
-from inspector.hlo.module import Instruction
+from inspector.hlo.buffer_assignment import flattened
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes
 
 KIND = "undonated"
 _CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
+
+
+_COPIED = " The program reads {} of it after it computes the new version. XLA copies this part if it is donated."
 
 
 class _Update(NamedTuple):
@@ -53,12 +58,15 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         if donation is not None and reused is not None:
             updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
     for root, donated in updates.items():
-        yield _finding(subject, root, donated)
+        copied = _read_later(subject.module, donated)
+        if any(each.donation.argument.parameter not in copied for each in donated):
+            yield _finding(subject, root, donated, copied)
 
 
-def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding:
+def _finding(subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None]) -> Finding:
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
+    kept = sum(each.donation.byte_size for each in updated if each.donation.argument.parameter in copied)
     where = common_path([program.results[each.result].path for each in updated])
     result = f"result{where}" if where else "the result"
     per_device = " per device" if program.device_count > 1 else ""
@@ -77,9 +85,45 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
     paths = [each.donation.argument.path for each in updated]
     remedy = donation_code(program.arguments, paths, subject.module.entry.parameters)
     return subject.finding(
-        KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
+        KIND, title, remedy, gain_bytes=size - kept, caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
+
+
+def _read_later(module: Module, updated: Sequence[_Update]) -> set[int | None]:
+    """Returns the arguments that the program reads after their new version was computed, by number: XLA copies them if they are donated.
+
+    The result is the one whose buffer is reused.
+    """
+    root = module.entry.root
+    if not is_scheduled(module) or root.opcode != "tuple":
+        return set()
+    position = {name: number for number, name in enumerate(flattened(module))}
+    parameters = {each.parameter_number: each for each in module.entry.parameters}
+    found = set[int | None]()
+    for each in updated:
+        number = each.donation.argument.parameter
+        parameter, new = parameters.get(number), root.operands[each.reused]
+        while new.opcode in _VIEWS:
+            new = new.operands[0]
+        if (
+            parameter is not None
+            and max(map(position.__getitem__, _readers(parameter)), default=0) > position[new.name]
+        ):
+            found.add(number)
+    return found
+
+
+_VIEWS = frozenset({"bitcast", "get-tuple-element"})
+
+
+def _readers(value: Instruction) -> Iterator[str]:
+    """Yields the names of the instructions that read a value, also through views of it."""
+    for user in value.users:
+        if user.opcode in _VIEWS:
+            yield from _readers(user)
+        elif not user.is_root:
+            yield user.name
 
 
 def _new_versions(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, path_keys
-from inspector.analysis.findings.edits import SplitParameter
+from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
@@ -98,11 +98,22 @@ def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, *, is_st
     specs = dict.fromkeys(f"{each.array.name}: {_split(each)}" for each in wholes[:_MOST_NAMED])
     more = f"\n# and {counted(len(wholes) - _MOST_NAMED, 'more array')}" if len(wholes) > _MOST_NAMED else ""
     return subject.finding(
-        KIND, title, "\n".join(["# shardings of the arguments", *specs]) + more, gain_bytes=saved,
+        KIND, title, "\n".join([f"# shardings of the arguments{' and of their new versions (out_shardings)' * is_state}", *specs]) + more, gain_bytes=saved,
         caution=_STATE_CAUTION if is_state else _ARGUMENT_CAUTION,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
-        edits=tuple(SplitParameter(each.parameter, each.dimension, each.axis) for each in wholes),
+        edits=(*(SplitParameter(each.parameter, each.dimension, each.axis) for each in wholes), *(_kept(subject, wholes) if is_state else ())),
     )  # fmt: skip
+
+
+def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
+    """Yields the results that are not the state: parameters would be split like it, and the next call needs them whole."""
+    names = [path_keys(each.array.name) for each in wholes]
+    for each in subject.shardings:
+        if each.kind != "result" or each.number is None or each.asked or isinstance(each.sharding, Unavailable):
+            continue
+        keys = path_keys(each.name)
+        if not any(name and keys[-len(name) :] == name for name in names):
+            yield KeepResult(each.number, each.sharding.axes)
 
 
 def _split(whole: _Whole) -> str:
