@@ -21,7 +21,6 @@ from inspector.analysis.memory.donations import Donation, reused_parameters
 from inspector.analysis.memory.scheduled_values import is_scheduled
 from inspector.compilation.program import Argument, Result
 from inspector.errors import Unavailable
-from inspector.hlo.buffer_assignment import flattened
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes
@@ -57,8 +56,9 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         reused = None if donation is None else free.take(number)
         if donation is not None and reused is not None:
             updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
+    position = _positions(subject.module) if updates else {}
     for root, donated in updates.items():
-        copied = _read_later(subject.module, donated)
+        copied = _read_later(subject.module, donated, position)
         if any(each.donation.argument.parameter not in copied for each in donated):
             yield _finding(subject, root, donated, copied)
 
@@ -90,15 +90,19 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update], copied: Co
     )  # fmt: skip
 
 
-def _read_later(module: Module, updated: Sequence[_Update]) -> set[int | None]:
+def _positions(module: Module) -> Mapping[str, int]:
+    """Returns the places of the instructions of ENTRY in the schedule; none without a schedule."""
+    return {each.name: number for number, each in enumerate(module.entry.schedule)} if is_scheduled(module) else {}
+
+
+def _read_later(module: Module, updated: Sequence[_Update], position: Mapping[str, int]) -> set[int | None]:
     """Returns the arguments that the program reads after their new version was computed, by number: XLA copies them if they are donated.
 
     The result is the one whose buffer is reused.
     """
     root = module.entry.root
-    if not is_scheduled(module) or root.opcode != "tuple":
+    if not position or root.opcode != "tuple":
         return set()
-    position = {name: number for number, name in enumerate(flattened(module))}
     parameters = {each.parameter_number: each for each in module.entry.parameters}
     found = set[int | None]()
     for each in updated:
