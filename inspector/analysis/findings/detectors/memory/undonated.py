@@ -107,7 +107,7 @@ def _read_later(module: Module, updated: Sequence[_Update], position: Mapping[st
     found = set[int | None]()
     for each in updated:
         number = each.donation.argument.parameter
-        parameter, new = parameters.get(number), root.operands[each.reused]
+        parameter, new = parameters.get(number), root.operand(each.reused)
         while new.opcode in _VIEWS:
             new = new.operands[0]
         if (
