@@ -191,8 +191,16 @@ def read_as_well(write: Any) -> Any:
     return attend
 
 
+WORSE = pytest.mark.xfail(
+    jax.__version_info__ >= (0, 12), reason="XLA of JAX 0.12 copies the array of the repaired form", strict=True
+)
+
+
 @needs_gpu
-@pytest.mark.parametrize(("make", "count"), [(two_caches, 2), (read_with_the_write, 1), (heads, 2), (read_as_well, 1)])
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [(two_caches, 2), (read_with_the_write, 1), (heads, 2), pytest.param(read_as_well, 1, marks=WORSE)],
+)
 def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
     cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
     caches = (cache,) * count if count > 1 else cache

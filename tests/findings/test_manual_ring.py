@@ -132,6 +132,9 @@ def test_the_gain_on_tpus_equals_the_compile_by_hand(program: Callable[[], Progr
 
 
 @needs_gpu
+@pytest.mark.xfail(
+    jax.__version_info__ >= (0, 12), reason="the kernels of this ring are not found on JAX 0.12", strict=True
+)
 def test_other_kernels_of_the_loop_do_not_count() -> None:
     """The loop also computes products, which stay; only the ring's own sum counts."""
 
