@@ -192,7 +192,7 @@ def read_as_well(write: Any) -> Any:
 
 
 WORSE = pytest.mark.xfail(
-    jax.__version_info__ >= (0, 12), reason="XLA of JAX 0.12 copies the array of the repaired form", strict=True
+    jax.__version_info__ >= (0, 12), reason="the repaired form is slower on JAX 0.12", strict=True
 )
 
 

@@ -40,7 +40,7 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
         for call in calls
         if _loop_around(call)
     ]:
-        inline_call(calls[0], functions_of(module)[callee_of(calls[0])])
+        inline_callee(module, calls[0])
     places = 0
     for operation, _ in named_operations(module, main, _COLLECTIVES, op_names):
         moved = False
@@ -106,6 +106,11 @@ def _loop_around(operation: Any) -> Any | None:
     while parent is not None and parent.operation.name not in (_WHILE, _FUNCTION):
         parent = parent.operation.parent
     return None if parent is None or parent.operation.name == _FUNCTION else parent.operation
+
+
+def inline_callee(module: ir.Module, call: Any) -> None:
+    """Replaces a call by the operations of the function that it calls."""
+    inline_call(call, functions_of(module)[callee_of(call)])
 
 
 def inline_call(call: Any, function: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
-from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
+from inspector._jax.modules.hoisting import inline_callee
 
 _WHILE, _CALL, _CONVERT = "stablehlo.while", "func.call", "stablehlo.convert"
 MOVING = frozenset({
@@ -61,7 +61,7 @@ class _Narrowing:
             return
         value.set_type(_with_element(value, self._narrow))
         while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
-            inline_call(calls[0].operation, functions_of(self._module)[callee_of(calls[0])])
+            inline_callee(self._module, calls[0].operation)
         for use in [(use.owner.operation, use.operand_number) for use in value.uses]:
             self._pass_on(value, *use)
 

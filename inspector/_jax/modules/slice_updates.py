@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call, named_operations
+from inspector._jax.modules.hoisting import inline_callee, named_operations
 
 _WRITING = frozenset({"stablehlo.select", "stablehlo.add", "stablehlo.concatenate"})
 _CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
@@ -57,11 +57,11 @@ def update_slices(module: ir.Module, main: Any, op_names: Collection[str]) -> in
       The number of operations that were replaced.
     """
     while calls := [call for _, calls in named_operations(module, main, _WRITING, op_names) for call in calls]:
-        inline_call(calls[0], functions_of(module)[callee_of(calls[0])])
+        inline_callee(module, calls[0])
     places = 0
     for operation, _ in named_operations(module, main, _WRITING, op_names):
         while (call := _call_behind(operation)) is not None:
-            inline_call(call, functions_of(module)[callee_of(call)])
+            inline_callee(module, call)
         places += _update_pieces(operation) if operation.name == "stablehlo.concatenate" else _update(operation)
     return places
 
