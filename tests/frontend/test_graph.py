@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 OpenDemo = Callable[..., Page]
 AT = {"x": 60, "y": 8}
+FRAMES = "async (n) => { while (n--) await new Promise(requestAnimationFrame); }"
 CHOSEN = "document.querySelector('.insp-g-node.insp-chosen').getBoundingClientRect()"
 
 
@@ -28,6 +29,7 @@ def opened(demo: OpenDemo, **query: str | int) -> Page:
     page.click("[data-tab=graph]")
     page.locator("[data-group=dock]").get_by_label("Maximize").click()
     page.wait_for_selector(".insp-g-node")
+    page.evaluate(FRAMES, 6)  # the larger pane, the view fitted to it, the overview, and the view fitted beside it
     return page
 
 
@@ -62,6 +64,18 @@ def test_a_box_opens_and_closes_where_it_stands(demo: OpenDemo) -> None:
     assert corner(node(page, title)) == pytest.approx(at, abs=1)
 
 
+def test_a_box_keeps_its_place_before_the_next_frame(demo: OpenDemo) -> None:
+    page = opened(demo)
+    box = page.locator(".insp-g-box[aria-expanded=false]").nth(1)
+    title = box.get_attribute("data-title")
+    assert title is not None
+    at = corner(node(page, title))
+    page.evaluate("requestAnimationFrame = () => 0")
+    press(node(page, title))
+    expect(node(page, title)).to_have_attribute("aria-expanded", "true")
+    assert corner(node(page, title)) == pytest.approx(at, abs=1)
+
+
 def test_a_box_keeps_its_place_where_the_selection_is_out_of_view(demo: OpenDemo) -> None:
     page = demo()
     page.locator("[data-pane=optimized] .cm-line", has_text="ROOT").last.click(position=AT)
@@ -80,7 +94,7 @@ def test_a_box_keeps_its_place_where_the_selection_is_out_of_view(demo: OpenDemo
     at = corner(box)
     press(box)
     expect(box).to_have_attribute("aria-expanded", "true")
-    page.wait_for_timeout(100)
+    page.evaluate(FRAMES, 6)
     assert corner(box) == pytest.approx(at, abs=1)
 
 

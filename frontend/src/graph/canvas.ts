@@ -41,8 +41,7 @@ export class GraphCanvas {
   readonly picture = svg("svg", { class: "insp-g-picture" }, this.moved);
   private readonly elements = new Map<number, SVGGElement>();
   private readonly apply = oncePerFrame(() => {
-    const { x, y, scale } = this.view;
-    this.moved.setAttribute("transform", `scale(${scale}) translate(${-x} ${-y})`);
+    this.moveToView();
     this.listeners.onMove();
   });
 
@@ -82,6 +81,7 @@ export class GraphCanvas {
     this.lines.draw(shown.layout);
     if (!shown.layout.places.has(this.current)) this.current = shown.folding.standIn(this.current);
     this.reach(this.current);
+    this.moveToView(); // with the nodes, not a frame later, so that the anchor stands still
     this.apply();
   }
 
@@ -214,6 +214,11 @@ export class GraphCanvas {
   /** Called after the size of the pane has changed. */
   resize(): void {
     if (this.shown && !this.isMoved) this.fit();
+  }
+
+  private moveToView(): void {
+    const { x, y, scale } = this.view;
+    this.moved.setAttribute("transform", `scale(${scale}) translate(${-x} ${-y})`);
   }
 
   /** Removes all nodes, because another graph numbers its nodes differently. */
