@@ -212,6 +212,20 @@ def sum_and_product_in_a_loop() -> Program:
     return _program(f)
 
 
+def sum_beside_products() -> Program:
+    """The loop also computes products, which stay."""
+
+    def f(x: Any, w: Any) -> Any:
+        def step(_: Any, carry: Any) -> Any:
+            block, total, y = carry
+            block = _shifted(block)
+            return block, total + block, jnp.tanh(y @ w)
+
+        return lax.fori_loop(0, N - 1, step, (x, x, x))[1:]
+
+    return _program(f, W)
+
+
 FOUND = (
     unrolled_sum, sum_in_a_loop, sum_in_a_scan, unrolled_maximum, unrolled_concatenation, buffer_in_a_loop, unrolled_buffer,
     wrapped_buffer_in_a_loop,

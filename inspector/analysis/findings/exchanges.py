@@ -36,6 +36,11 @@ class Exchange:
     latency_s: float
 
     @property
+    def holder(self) -> str:
+        """Name of the instruction that performs it where the HLO shows it: the kernel, or the start of the computation with the kernel."""
+        return self.operation.holder.name
+
+    @property
     def exposed_s(self) -> float:
         """The estimated time of all executions that no kernel hides; 0 if unknown."""
         exposed = self.kernel.exposed_s

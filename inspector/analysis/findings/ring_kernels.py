@@ -16,7 +16,8 @@ _PUTTING = frozenset({
     "copy-start", "tuple",
 })  # fmt: skip
 _PASSING = frozenset({
-    "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "copy-done", "tuple",
+    "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "async-done", "copy-done",
+    "tuple",
 })  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def ring_kernels(subject: Subject, exchanges: Sequence[Exchange], is_loop_alone:
       is_loop_alone: whether they are in a loop that does nothing else.
     """
     module, points = subject.module, subject.points
-    starts = [module.instruction(each.kernel.name) for each in exchanges]
+    starts = [each.operation.holder for each in exchanges]
     arrived = {source for start in starts for source in (start, *map(_made_by, start.operands))}
     found: dict[str, float] = {}
     if is_loop_alone:

@@ -140,7 +140,7 @@ def _finding(
     )
     longest = max(exchanges, key=lambda each: each.exposed_s)
     return subject.finding(
-        KIND, title, remedy, instructions=[each.kernel.name for each in exchanges], frames=longest.collective.origin.frames,
+        KIND, title, remedy, instructions=[each.holder for each in exchanges], frames=longest.collective.origin.frames,
         saved_part=min(1.0, gain_s / total_s), gain_source="the links of the slice, with textbook algorithms", caution=_CAUTION,
         edits=(PlaceDevices(order),),
     )  # fmt: skip

@@ -278,7 +278,7 @@ def _finding(subject: Subject, ring: _Ring) -> Finding:
         )  # fmt: skip
         price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(one)
         own = _timed(subject, ring_kernels(subject, exchanges, ring.is_alone), subject.total_s)
-        kernels = [*(each.kernel.name for each in exchanges), *own]
+        kernels = [*(each.holder for each in exchanges), *own]
         own_s = sum(own.values())
         whole_s = subject.seconds(kernels)
         if not isinstance(whole_s, Unavailable) and whole_s:

@@ -71,7 +71,7 @@ def _finding(subject: Subject, members: Sequence[Exchange], dependence: Dependen
         f" {count}: they do not depend on each other, and most of their time is latency."
     )
     yield subject.finding(
-        KIND, title, _remedy(first.origin.op_name, first.opcode), instructions=[each.kernel.name for each in found],
+        KIND, title, _remedy(first.origin.op_name, first.opcode), instructions=[each.holder for each in found],
         frames=first.origin.frames, saved_part=min(1.0, saved_s / total_s), gain_source="the latency of the links",
         caution="The combined collective starts when the last of its operands is ready.",
     )  # fmt: skip
