@@ -191,16 +191,8 @@ def read_as_well(write: Any) -> Any:
     return attend
 
 
-WORSE = pytest.mark.xfail(
-    jax.__version_info__ >= (0, 12), reason="the repaired form is slower on JAX 0.12", strict=True
-)
-
-
 @needs_gpu
-@pytest.mark.parametrize(
-    ("make", "count"),
-    [(two_caches, 2), (read_with_the_write, 1), (heads, 2), pytest.param(read_as_well, 1, marks=WORSE)],
-)
+@pytest.mark.parametrize(("make", "count"), [(two_caches, 2), (read_with_the_write, 1), (heads, 2)])
 def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
     cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
     caches = (cache,) * count if count > 1 else cache
@@ -214,6 +206,21 @@ def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
     by_hand = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
     assert not finding.is_upper_bound
+
+
+@needs_gpu
+def test_the_gain_is_at_most_this_where_the_array_before_is_read() -> None:
+    """XLA of JAX 0.12 copies the array in the repaired form, and that of JAX 0.10 does not."""
+    cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
+    lowered = inspector.lower(read_as_well(masked), cache, new, INDEX, target="gpu:h100:1", donate_argnums=0)
+    (finding,) = lowered.compile(target="gpu:h100:1").findings(kinds=[KIND])
+    assert finding.is_upper_bound
+    assert "XLA may copy it" in finding.caution
+    proof = finding.prove()
+    if jax.__version_info__ >= (0, 12):
+        assert proof.verdict == "worse"
+    else:
+        assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
 
 
 NARROW = jax.ShapeDtypeStruct((16384, 512), jnp.bfloat16)
@@ -245,6 +252,7 @@ def test_updates_in_a_wider_type(fun: Any) -> None:
     (finding,) = found(KIND, fun, NARROW, ROW, INDEX, target="gpu:h100:1", donate_argnums=0)
     assert "by a conversion to f32 and back, though 1 of 16384 parts" in finding.title
     assert "astype(cache.dtype)" in finding.remedy
+    assert not finding.is_upper_bound
     if fun is updated_in_float32:
         before, after = (
             inspector.lower(each, NARROW, ROW, INDEX, target="gpu:h100:1", donate_argnums=0)

@@ -25,6 +25,9 @@ KIND = "full-rewrite"
 _LEAST_LENGTH = 8
 _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
+_READ = (
+    "The program also reads the array as it was before, and XLA may copy it for that: the proof shows whether it does."
+)
 _IN_CYCLES = "The kernel also computes with the array, and the compiler's cycles limit it: the proof shows how many of them the write takes."
 
 
@@ -84,12 +87,27 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
-    saved, is_upper_bound = _rewriting_part(subject, kernels, name, shape.byte_size)
-    cautions = [_CAUTION, *([_RING] if is_ring else []), *([_IN_CYCLES] if is_upper_bound else [])]
+    saved, is_in_cycles = _rewriting_part(subject, kernels, name, shape.byte_size)
+    is_read = any(map(_is_read, rewrites))
+    is_upper_bound = is_in_cycles or is_read
+    cautions = [
+        text
+        for is_said, text in ((True, _CAUTION), (is_ring, _RING), (is_in_cycles, _IN_CYCLES), (is_read, _READ))
+        if is_said
+    ]
     return subject.finding(
         KIND, title, first.remedy, instructions=kernels, frames=frames, saved_part=(1 - 1 / length) * saved, is_upper_bound=is_upper_bound,
         caution=" ".join(cautions), edits=_edits(subject, name, rewrites) if all(each.is_provable for each in rewrites) else None,
     )  # fmt: skip
+
+
+def _is_read(rewrite: _Rewrite) -> bool:
+    """Reports whether something other than the rewrite reads the array as it was before."""
+    value = rewrite.value
+    own = {value, *value.operands}
+    if value.instruction.opcode == "convert":  # of an update of the array in the wider type
+        own.update(value.operand(0).operands)
+    return any(use.user not in own for use in uses(source(rewrite.state)))
 
 
 def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[Edit, ...]:
