@@ -22,7 +22,7 @@ export type Explorable = "" | "player" | "mesh_bench" | "race" | "sharding_game"
 
 export type StatGroup = "memory" | "time" | "work" | "counts";
 
-export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "measured_s" | "source";
+export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "measured_s" | "least_s" | "source";
 
 export type GroupedBy = "line" | "scope" | "opcode" | "phase" | "kernel";
 
@@ -573,10 +573,11 @@ export interface InstructionsRequest {
   type: "instructions";
   id: number;
   variant: number;
-  column: InstructionColumn;
+  column: InstructionColumn | null;
   is_descending: boolean;
   has_fused: boolean;
   profile: number;
+  measured_roofs: number;
 }
 
 export interface InstructionRow {
@@ -589,6 +590,7 @@ export interface InstructionTable {
   type: "instruction_table";
   id: number;
   variant: number;
+  column: InstructionColumn;
   columns: TableHead[];
   rows: InstructionRow[];
   total: number;
@@ -1626,7 +1628,7 @@ export const PANES: readonly Line[] = [
   { name: "findings", title: "Findings", place: "dock", topics: ["findings", "proving", "variant", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
-  { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
+  { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "line_costs", "notebook_kernel"] },
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "stats", "diff", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "headline", "variant", "notebook_kernel"] },

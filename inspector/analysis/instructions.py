@@ -86,6 +86,13 @@ def _source(row: Mapping[str, Any]) -> object:
     return f"{row['source_file']}:{row['source_line']}" + ("" if pd.isna(library) else f" ({library})")
 
 
+def _estimated(row: Mapping[str, Any]) -> object:
+    import pandas as pd
+
+    cell = row["least_s"]
+    return Unavailable("it is part of a kernel, or its roof is unknown") if pd.isna(cell) else cell
+
+
 def _measured(row: Mapping[str, Any]) -> object:
     import pandas as pd
 
@@ -110,6 +117,15 @@ INSTRUCTION_COLUMNS: TableDescription[Mapping[str, Any]] = TableDescription(
         _measured,
         "measured time",
         "Measured time in one execution on one device, from a profile",
+        "seconds",
+        ("pane",),
+    ),
+    TableColumn(
+        "least_s",
+        "float",
+        _estimated,
+        "estimated time",
+        "Time at the limiting roof, for all runs",
         "seconds",
         ("pane",),
     ),

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from inspector.widgets.panes import roofline
+from inspector.widgets.panes import instructions, roofline
 from tests.frontend.behind import OpenDemo
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 @pytest.fixture(autouse=True)
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose roofs were not measured, and cannot be stored: nothing is measured unless a test asks for it."""
-    monkeypatch.setattr(roofline, "stored_peak", lambda: None)
+    for pane in (instructions, roofline):
+        monkeypatch.setattr(pane, "stored_peak", lambda: None)
     monkeypatch.setattr(roofline, "can_store_peak", lambda: False)
 
 

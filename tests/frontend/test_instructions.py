@@ -8,8 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 import inspector
+from inspector.errors import Unavailable
+from inspector.platforms import Peak
+from inspector.widgets.panes import instructions
 from tests.frontend.behind import OpenDemo, behind, until
 
+NONE = Unavailable("this test has none")
+ROOFS = Peak("toy", {"f32": 1e12}, 1e11, 1 << 30, NONE, NONE, "this test")
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
@@ -17,6 +22,29 @@ def program(x: Any, w: Any, v: Any) -> Any:
     import jax.numpy as jnp
 
     return jnp.tanh(x @ w) @ v + jnp.sin(x)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_longest_estimated_time_comes_first(
+    demo: OpenDemo, theme: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import jax.numpy as jnp
+
+    monkeypatch.setattr(instructions, "stored_peak", lambda: ROOFS)
+    explorer = inspector.explore(program, jnp.ones((64, 256)), jnp.ones((256, 128)), jnp.ones((128, 256))).wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    exchange = behind(page, explorer)
+    until(page, exchange, page.locator("[data-tab=instructions]"))
+    page.click("[data-tab=instructions]")
+    pane = page.locator("[data-pane=instructions]")
+    until(page, exchange, pane.locator("tbody tr"))
+    expect(pane.locator("th[aria-sort=descending]")).to_contain_text("estimated time")
+    slowest = explorer.baseline.compiled.roofline(ROOFS).points[0]
+    expect(pane.locator("tbody tr").first.locator("th")).to_have_text(slowest.name)
+    page.screenshot(path=tmp_path / f"times-{theme}.png")
+    pane.get_by_role("button", name="bytes").click()
+    until(page, exchange, pane.locator("th[aria-sort=descending]", has_text="bytes"))
+    explorer.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inspector.widgets.panes import roofline
+from inspector.widgets.panes import instructions, roofline
 from tests.widgets.kernel import Kernel, started
 
 
@@ -18,5 +18,6 @@ def kernel() -> Iterator[Kernel]:
 @pytest.fixture(autouse=True)
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose roofs were not measured, and cannot be stored: nothing is measured unless a test asks for it."""
-    monkeypatch.setattr(roofline, "stored_peak", lambda: None)
+    for pane in (instructions, roofline):
+        monkeypatch.setattr(pane, "stored_peak", lambda: None)
     monkeypatch.setattr(roofline, "can_store_peak", lambda: False)

@@ -12,12 +12,15 @@ import pytest
 from inspector.analysis.instructions import INSTRUCTION_COLUMNS
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
+from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import instructions
 from inspector.widgets.panes.instructions import InstructionsPane
 from tests.widgets.fakes import Mailbox, finished
 
+NONE = Unavailable("this test has none")
+ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
 NOT_COUNTED = Unavailable("its cost is not counted")
 
 
@@ -45,7 +48,7 @@ def explorer(counted: list[Compiled]) -> Iterator[Explorer]:
 
 def ask(box: Mailbox, number: int, variant: int = 0, **changes: Any) -> dict[str, Any]:
     request = {"type": "instructions", "id": number, "variant": variant, "column": "flops", "is_descending": True}
-    return box.reply("instruction_table", {**request, "has_fused": True, "profile": 0, **changes})
+    return box.reply("instruction_table", {**request, "has_fused": True, "profile": 0, "measured_roofs": 0, **changes})
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -53,12 +56,14 @@ def name_of(row: dict[str, Any]) -> str:
     return name
 
 
-def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explorer, counted: list[Compiled]) -> None:
+def test_nothing_is_counted_before_somebody_looks_and_then_once_for_costs_and_for_times(
+    explorer: Explorer, counted: list[Compiled]
+) -> None:
     box = Mailbox(explorer)
     assert counted == []
     for number in range(3):
         ask(box, number)
-    assert len(counted) == 1
+    assert len(counted) == 2
 
 
 def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explorer) -> None:
@@ -79,6 +84,24 @@ def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explor
         assert len(ask(box, number, column=column)["rows"]) == len(names)
     by_name = ask(box, 20, column="name", is_descending=False)["rows"]
     assert [name_of(row) for row in by_name] == sorted(names)
+
+
+def test_the_most_expensive_come_first(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Mailbox(explorer)
+    unknown = ask(box, 1, column=None)
+    assert unknown["column"] == "bytes_accessed"
+    assert "least_s" not in [head["name"] for head in unknown["columns"]]
+    monkeypatch.setattr(instructions, "stored_peak", lambda: ROOFS)
+    estimated = ask(box, 2, column=None, measured_roofs=1)
+    assert estimated["column"] == "least_s"
+    place = [head["name"] for head in estimated["columns"]].index("least_s")
+    times = {name_of(row): row["cells"][place]["value"] for row in estimated["rows"]}
+    known = {p.name: p.least_s for p in explorer.baseline.compiled.roofline(ROOFS).points}
+    assert {name: seconds for name, seconds in times.items() if seconds is not None} == known
+    seconds = [each for each in times.values() if each is not None]
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[0] > 0
+    assert ask(box, 3, column="measured_s", measured_roofs=1)["column"] == "least_s"  # not profiled
 
 
 def test_the_columns_that_can_be_requested_are_those_of_the_pane() -> None:
@@ -132,7 +155,7 @@ def test_orders_are_those_of_pandas(is_descending: bool) -> None:
         "source_line": pd.array(source.integers(1, 50, count), "Int64"),
     })  # fmt: skip
     table.loc[is_lost, ["flops", "executions", "source_line"]] = pd.NA
-    for column in (c for c in get_args(instructions.InstructionColumn) if c != "measured_s"):
+    for column in (c for c in get_args(instructions.InstructionColumn) if not c.endswith("_s")):
         keys = instructions._sort_keys(table, column)
         order = np.argsort(-keys if is_descending else keys, kind="stable")
         by = {"order": [], "source": ["source_file", "source_line"]}.get(column, [column])

@@ -140,6 +140,7 @@ def test_groups_have_the_times_of_the_profile(work: Profiled, box: Box) -> None:
 
 def test_other_panes_show_the_time_of_one_execution_on_one_device(work: Profiled, box: Box) -> None:
     request = {"type": "instructions", "variant": 0, "column": "measured_s", "is_descending": True, "has_fused": False}
+    request["measured_roofs"] = 0
     roofs = {"type": "roofline", "variant": 0, "by": "kernel", "is_measured": False}
     assert "measured_s" not in heads(box.reply("roofline", {**roofs, "id": 1, "profile": 0}))
     work.devices = ("CPU:0", "CPU:1")

@@ -33,30 +33,36 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
   private readonly which = new Switcher<Which>("Instructions shown", WHICH, "kernels", this.drawing.request);
   private readonly rows: InstructionRows;
   /** The chosen order. Python sorts, because it has all rows. */
-  private readonly sorting = new Sorting<Row>(this.drawing.request);
-  /** Whether the rows have measured times. They are the order when they arrive, unless the user chose another. */
-  private isMeasured = false;
+  private readonly sorting = new Sorting<Row>(() => {
+    this.chosen = this.sorting.by as messages.InstructionColumn;
+    this.drawing.request();
+  });
+  /** The column that the user chose; null for the first order, the most expensive instruction first. */
+  private chosen: messages.InstructionColumn | null = null;
 
   constructor(context: Context) {
     super(context, "instructions");
     this.rows = new InstructionRows("Instructions", context.local, "instructions");
-    [this.sorting.by, this.sorting.isDescending] = ["bytes_accessed", true];
     const copied = (): string => this.sorting.text(this.shown ? placed(this.shown) : []);
     this.tools.append(this.which.element, copyButton(copied, "compiled.instructions()"));
   }
 
   protected wanted(variant: number): Request {
-    const profile = this.context.local.variant!.profile;
-    if (profile > 0 && !this.isMeasured && this.sorting.by === "bytes_accessed") this.sorting.by = "measured_s";
-    if (!profile && this.sorting.by === "measured_s") this.sorting.by = "bytes_accessed";
-    this.isMeasured = profile > 0;
-    const { isDescending: is_descending } = this.sorting;
-    const column = this.sorting.by as messages.InstructionColumn;
-    return { type: "instructions", variant, column, is_descending, has_fused: this.which.value === "all", profile };
+    const { variant: shown, costs } = this.context.local;
+    return {
+      type: "instructions",
+      variant,
+      column: this.chosen,
+      is_descending: this.chosen === null || this.sorting.isDescending,
+      has_fused: this.which.value === "all",
+      profile: shown!.profile,
+      measured_roofs: costs.measuredRoofs,
+    };
   }
 
   protected show(message: messages.InstructionTable): void {
     const table = withUnitsInHeads(message);
+    if (this.sorting.by !== message.column) [this.sorting.by, this.sorting.isDescending] = [message.column, true]; // Python's choice
     this.sorting.show(
       columnsOf(table.columns, VALUES).map((column) =>
         column.name === "order" ? { ...column, isNumber: false, isPlace: true } : column,
@@ -96,7 +102,7 @@ function cell(head: messages.TableHead, row: Row, content: messages.TableCell): 
   if (head.name === "shape") return h("td", { title: text }, h("code", {}, text));
   if (head.name === "source") return sourceCell(row.source);
   const number = value as number | null;
-  const title = number === null ? note || "unknown" : head.name === "measured_s" ? `${number} s` : grouped(number);
+  const title = number === null ? note || "unknown" : head.name.endsWith("_s") ? `${number} s` : grouped(number);
   return numberCell(number, () => text, title);
 }
 

@@ -15,6 +15,9 @@ export class Costs {
   private readonly scopeColumns = new WeakMap<object, messages.ScopeCostColumns>();
   private readonly made = new WeakMap<object, Map<string, LineCosts>>();
 
+  /** How often this machine's roofs were measured here. */
+  measuredRoofs = 0;
+
   constructor(private readonly synced: Synced) {}
 
   /**
@@ -42,6 +45,7 @@ export class Costs {
 
   /** Requests the costs of the variants without estimated times again, after this machine's roofs were measured. */
   renew(): void {
+    this.measuredRoofs++;
     for (const variant of this.asked.keys())
       if (this.synced.latest("line_costs", { variant })?.can_measure) this.ask(variant, false);
   }

@@ -83,7 +83,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("findings", "Findings", "dock", findings.FindingsPane, (), (findings.FindingsMessage, findings.Proving), (findings.FindingsRequest, findings.ProveRequest, findings.AddChangedRequest), ("findings", "proving", "variant")),
     PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
     PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
-    PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
+    PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant", "line_costs")),
     PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory", "stats", "diff")),
     PaneEntry("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
     PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.RooflineMessage, line_costs.LineCostsMessage, headline.HeadlineMessage), (roofline.RooflineRequest, line_costs.LineCostsRequest, headline.HeadlineRequest), ("roofline", "headline", "variant")),
