@@ -56,14 +56,15 @@ def name_of(row: dict[str, Any]) -> str:
     return name
 
 
-def test_nothing_is_counted_before_somebody_looks_and_then_once_for_costs_and_for_times(
-    explorer: Explorer, counted: list[Compiled]
-) -> None:
+def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explorer, counted: list[Compiled]) -> None:
     box = Mailbox(explorer)
     assert counted == []
-    for number in range(3):
+    ask(box, 1)
+    once = len(counted)
+    assert once > 0
+    for number in (2, 3):
         ask(box, number)
-    assert len(counted) == 2
+    assert len(counted) == once
 
 
 def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explorer) -> None:
