@@ -187,6 +187,70 @@ def test_the_code_for_squared_differences_computes_the_same() -> None:
         np.testing.assert_allclose(computed, fun(x, y), rtol=1e-3, atol=1e-3)
 
 
+SCALE = jax.ShapeDtypeStruct((128,), F32)
+
+
+def kernel(x: Any, y: Any, scale: Any) -> Any:
+    """Of a Gaussian process, with a length scale of each dimension."""
+    return jnp.exp(-0.5 * (((x[:, None] - y[None]) / scale) ** 2).sum(-1))
+
+
+def kernel_by_product(x: Any, y: Any, scale: Any) -> Any:
+    return jnp.exp(-0.5 * distances_by_product(x / scale, y / scale))
+
+
+def mapped_kernel(x: Any, y: Any, scale: Any) -> Any:
+    return jax.vmap(lambda a: jax.vmap(lambda b: jnp.exp(-jnp.sum((a - b) ** 2 / scale**2)))(y))(x)
+
+
+def bilinear(x: Any, y: Any, scale: Any) -> Any:
+    return jax.vmap(lambda a: jax.vmap(lambda b: jnp.sum(a * b * scale))(y))(x)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("fun", "first"),
+    [
+        (kernel, "x, y = x * scale, y * scale"),
+        (mapped_kernel, "x, y = x * scale, y * scale"),
+        (bilinear, "x = x * scale"),
+        (lambda x, y, scale: (x[:, None] * y[None] / scale).sum(-1), "x = x * scale"),
+        (lambda x, y, scale: (x[:, None] * y[None] / x.sum(-1)[:, None, None]).sum(-1), "x = x * scale"),
+    ],
+)
+def test_terms_with_further_factors(fun: Any, first: str) -> None:
+    (finding,) = found(KIND, fun, X, X, SCALE, target="gpu:h100")
+    assert finding.remedy.startswith(first)
+    assert "other factors of each term" in finding.remedy
+    assert isinstance(finding.edits, Unavailable)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x, y, _: (x[:, None] * y[None] * (x @ y.T)[:, :, None]).sum(-1),  # a factor of pairs
+        lambda x, y, _: (x[:, None] * y[None] / (x[:, None] + y[None])).sum(-1),
+        lambda x, y, _: ((x[:, None] - y[None]) ** 2 / (x @ y.T)[:, :, None]).sum(-1),
+        lambda x, y, _: ((x[:, None] - y[None]) ** 2 * x[:, None]).sum(-1),
+        lambda x, y, _: ((x[:, None] - y[None]) ** 4).sum(-1),
+        lambda x, y, scale: (x * y * scale).sum(-1),
+    ],
+)
+def test_further_factors_that_belong_to_no_array(fun: Any) -> None:
+    assert not in_program(fun, (X, X, SCALE))
+
+
+@needs_gpu
+def test_the_gain_where_another_kernel_reads_the_distances() -> None:
+    args = (*(jax.ShapeDtypeStruct((4096, 64), F32) for _ in range(2)), jax.ShapeDtypeStruct((64,), F32))
+    (finding,) = found(KIND, kernel, *args, target="gpu:h100")
+    before, after = (
+        inspector.lower(fun, *args, target="gpu:h100").compile(target="gpu:h100").roofline().total.least_s
+        for fun in (kernel, kernel_by_product)
+    )
+    assert finding.gain_s == pytest.approx(before - after, rel=0.1)  # type: ignore[operator]
+
+
 @needs_tpu
 @needs_gpu
 @pytest.mark.slow

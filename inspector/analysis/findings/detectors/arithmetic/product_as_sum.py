@@ -1,6 +1,7 @@
 """Sums of elementwise products of two arrays that one matrix product computes: `(x[:, :, None] * w).sum(1)` is `x @ w`.
 
-Sums of squared differences, `((x[:, None] - y) ** 2).sum(-1)`, are a matrix product and the sums of squares of both arrays.
+Sums of squared differences, `((x[:, None] - y) ** 2).sum(-1)`, are a matrix product and the sums of squares of both arrays. The terms may have
+further factors that belong to one array, such as the length scales of a kernel, `(((x[:, None] - y) / scale) ** 2).sum(-1)`.
 
 XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs there is no
 finding: YNNPACK computes such sums as products.
@@ -27,6 +28,10 @@ from inspector.support.units import counted, format_array
 KIND = "product-as-sum"
 _NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 _CANCELLATION = "Large numbers cancel, so that distances much smaller than the values lose digits and may be slightly negative: check the results."
+_SCALED_BOTH = (
+    "{left}, {right} = {left} * scale, {right} * scale  # the square root of the other factors of each term\n"
+)
+_SCALED_ONE = "{left} = {left} * scale  # the other factors of each term, or those of {right}\n"
 _LEAST_SIDE = 8  # narrower products do not use the matrix unit well
 
 
@@ -41,6 +46,7 @@ class SumOfProducts(NamedTuple):
       summed: the dimensions that are summed.
       factors: the arrays that are multiplied, before they are repeated.
       is_distance: whether the squares of their differences are summed.
+      is_scaled: whether the terms have further factors.
     """
 
     value: Value
@@ -51,6 +57,7 @@ class SumOfProducts(NamedTuple):
     summed: frozenset[int]
     factors: tuple[Value, Value]
     is_distance: bool
+    is_scaled: bool
 
     @property
     def flops(self) -> float:
@@ -115,6 +122,8 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         cautions.append(
             "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
         )
+    scaled = _SCALED_BOTH if first.is_distance else _SCALED_ONE
+    scales = scaled.format(left=left, right=right) * first.is_scaled
     terms = math.prod(first.sizes[d] for d in first.summed)
     mean = f" / {terms}" * _is_mean(first.value, terms)
     mapped = "  # of all calls together, outside of jax.vmap" * ("vmap(" in first.name)
@@ -125,9 +134,9 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
             f"({_squares(first, first.left, left, wide)} + {_squares(first, first.right, right, wide)} - 2 * {product})"
         )
     return subject.finding(
-        KIND, title, f"{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
+        KIND, title, f"{scales}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
         caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
-        edits=None if first.is_distance else (
+        edits=None if any(each.is_distance or each.is_scaled for each in sums) else (
             ContractSums(
                 tuple(dict.fromkeys(each.name for each in sums)),
                 stacks_of(each.value.instruction.frames for each in sums),
@@ -148,22 +157,65 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     product = value.operand(0)
     while product.instruction.opcode == "convert":
         product = product.operand(0)
-    if product.instruction.opcode != "multiply":
+    if product.instruction.opcode not in ("multiply", "divide"):
         return None
-    factors = [*product.operands]
-    is_distance = factors[0] == factors[1] and factors[0].instruction.opcode == "subtract"
-    if is_distance:
-        factors = [*factors[0].operands]
-    (left, a), (right, b) = map(_varying, factors)
     sizes = product.instruction.shape.dimensions
     summed = frozenset(reduction.dimensions)
+    factors, divisors = _factors(product)
+    pair = _difference(factors, divisors, summed) or _pair(factors, divisors)
+    if pair is None:
+        return None
+    (left, a), (right, b) = map(_varying, pair)
     contracted = summed & left & right
     if not (contracted and left - right - summed and right - left - summed) or (summed - contracted):
         return None
     sides = [math.prod(sizes[d] for d in group) for group in (contracted, left - right, right - left)]
     if min(sides) < _LEAST_SIDE:
         return None
-    return SumOfProducts(value, name, sizes, left, right, summed, (a, b), is_distance)
+    is_distance, is_scaled = pair[0] not in factors, len(factors) + len(divisors) > 2
+    return SumOfProducts(value, name, sizes, left, right, summed, (a, b), is_distance, is_scaled)
+
+
+def _factors(value: Value) -> tuple[list[Value], list[Value]]:
+    """Returns the factors of a product, and its divisors."""
+    opcode = value.instruction.opcode
+    if opcode == "convert":
+        return _factors(value.operand(0))
+    if opcode not in ("multiply", "divide"):
+        return [value], []
+    (factors, divisors), (others, of_others) = map(_factors, value.operands)
+    if opcode == "divide":
+        others, of_others = of_others, others
+    return factors + others, divisors + of_others
+
+
+def _difference(
+    factors: Sequence[Value], divisors: Sequence[Value], summed: frozenset[int]
+) -> tuple[Value, Value] | None:
+    """Returns the arrays whose squared difference is a factor, if all other factors vary in summed dimensions only."""
+    differences = [each for each in factors if each.instruction.opcode == "subtract"]
+    others = [*(each for each in factors if each not in differences), *divisors]
+    if len(differences) != 2 or differences[0] != differences[1] or any(_varying(each)[0] - summed for each in others):
+        return None
+    left, right = differences[0].operands
+    return left, right
+
+
+def _pair(factors: Sequence[Value], divisors: Sequence[Value]) -> tuple[Value, Value] | None:
+    """Returns the two arrays with the most dimensions, if all other factors belong to one of them: they vary in its dimensions only."""
+    dimensions = {number: _varying(each)[0] for number, each in enumerate(factors)}
+    if not dimensions:
+        return None
+    first = max(dimensions, key=lambda number: len(dimensions[number]))
+    further = [number for number in dimensions if dimensions[number] - dimensions[first]]
+    if not further:
+        return None
+    second = max(further, key=lambda number: len(dimensions[number]))
+    scales = [*dimensions.values(), *(_varying(each)[0] for each in divisors)]
+    if not all(each <= dimensions[first] or each <= dimensions[second] for each in scales):
+        return None
+    left, right = sorted((first, second))
+    return factors[left], factors[right]
 
 
 def _varying(value: Value) -> tuple[frozenset[int], Value]:
@@ -206,13 +258,20 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequen
         if not isinstance(algorithm, Algorithm):
             return 0.0
         moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
-        if each.is_distance:  # the product is written, and read to add the sums of squares
+        if each.is_distance and not _is_read_by_loops(subject, kernels):
+            # The product is written, and read to add the sums of squares.
             moved += 2 * each.value.instruction.shape.byte_size
         per_product = max(
             each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
         needed += per_product * _executions(subject, kernels)
     return max(0.0, 1 - needed / spent) if spent else 0.0
+
+
+def _is_read_by_loops(subject: Subject, kernels: Sequence[str]) -> bool:
+    """Reports whether only elementwise kernels read the sums: they then add the sums of squares too."""
+    users = [user for name in kernels for user in subject.module.instruction(name).users]
+    return bool(users) and all(user.fusion_kind == "kLoop" for user in users)
 
 
 def _executions(subject: Subject, kernels: Sequence[str]) -> float:
