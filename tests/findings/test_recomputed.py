@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.errors import Unavailable
+from tests.absent import needs_gpu
 from tests.findings.examined import all_found, found, peak
 
 KIND = "recomputed"
@@ -55,6 +57,32 @@ def test_recomputed_products(fun: Any) -> None:
     assert finding.gain_bytes < 0
     assert finding.frames[0].file == __file__
     assert f"test_recomputed.py:{layer.__code__.co_firstlineno + 1}," in finding.title
+
+
+def block(x: Any, w: Any) -> Any:
+    """Only the first product is computed again: the backward pass needs no result of the second."""
+    return x + jax.nn.gelu(x @ w) @ w.T
+
+
+def blocks(wrap: Any) -> Any:
+    def loss(ws: Any, x: Any) -> Any:
+        for w in ws:
+            x = wrap(block)(x, w)
+        return (x**2).mean()
+
+    return jax.grad(loss)
+
+
+@needs_gpu
+def test_gpus_only_read_the_results_once_more() -> None:
+    args = jax.ShapeDtypeStruct((2, 1024, 4096), jnp.float32), jax.ShapeDtypeStruct((2048, 1024), jnp.float32)
+    (finding,) = found(KIND, blocks(jax.checkpoint), *args, target="gpu:h100")
+    first, second = (
+        inspector.lower(blocks(each), *args).compile(target="gpu:h100").roofline().total.least_s
+        for each in (jax.checkpoint, dots_saved)
+    )
+    assert not isinstance(finding.gain_s, Unavailable)
+    assert 0.05 * float(first) < finding.gain_s < float(first) - float(second)
 
 
 @pytest.mark.parametrize("wrapped", [unrolled, scanned])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import inspector
-from tests.absent import needs_gpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPU, TPUS
 from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, peak
@@ -47,6 +47,17 @@ PROGRAMS = [
     (swapped, ({"w": f32(128, 64, 256)}, f32(32, 128)), "params['w']"),
     (in_jit, (W, X), "w"),
 ]
+
+
+@needs_tpu
+def test_tpus_write_images_in_their_order() -> None:
+    def features(w: jax.Array, x: jax.Array) -> jax.Array:
+        names = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x.transpose(0, 2, 3, 1), w, (1, 1), "SAME", dimension_numbers=names)
+
+    args = f32(3, 3, 32, 64), f32(16, 32, 64, 64)
+    assert not all_found("transposed-argument", features, *args, target="tpu:v5e:1x1")
+    assert all_found("transposed-argument", features, *args, target="cpu")
 
 
 @pytest.mark.parametrize(("fun", "args", "path"), PROGRAMS)

@@ -15,6 +15,8 @@ from inspector.support.units import format_bytes
 KIND = "transposed-argument"
 _EXCHANGES = frozenset({"all-to-all", "collective-permute", "async"})  # a GPU's all-to-all begins with `async-start`
 _TILE = 128  # the longer side of a TPU's tile; arrays with shorter dimensions are stored in another order
+_CONVOLUTION = "conv_general_dilated"
+_PASSING = frozenset({"bitcast", "copy-start", "copy-done"})
 _MOVES = frozenset({"transpose", "copy"})
 
 
@@ -30,6 +32,8 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         if order is None or order == tuple(range(len(order))):
             continue
         if arguments[number].donated or _is_returned(subject, number) or _is_exchanged(users[0]):
+            continue
+        if subject.compiled.program.platform == "tpu" and _is_for_convolution(users[0]):
             continue
         path = arguments[number].path
         per_device = " per device" if subject.compiled.program.device_count > 1 else ""
@@ -52,6 +56,21 @@ def _is_exchanged(kernel: Instruction) -> bool:
     while len(users) == 1 and users[0].opcode == "bitcast":
         users = list(users[0].users)
     return bool(users) and all(each.opcode.removesuffix("-start") in _EXCHANGES for each in users)
+
+
+def _is_for_convolution(kernel: Instruction) -> bool:
+    """Reports whether only convolutions read what a kernel writes. TPUs write it in their order for any order of the argument."""
+    readers = list(kernel.users)
+    while len(readers) == 1 and readers[0].opcode in _PASSING:
+        readers = list(readers[0].users)
+    return bool(readers) and all(map(_has_convolution, readers))
+
+
+def _has_convolution(kernel: Instruction) -> bool:
+    """Reports whether a kernel is, or contains, a convolution of the user's, which on TPUs is not a product."""
+    if kernel.opcode == "fusion":
+        return any(map(_has_convolution, kernel.called_computations[0].instructions))
+    return kernel.opcode == "convolution" and kernel.op_name.endswith(_CONVOLUTION)
 
 
 def _is_returned(subject: Subject, number: int) -> bool:

@@ -18,9 +18,9 @@ KIND = "recomputed"
 # several devices may exchange more.
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _ROOM = 0.8  # of the device's memory, after the values are kept
-_MOVES = (
-    3  # of each value that is kept: it is written, read, and in a loop the stacked array is filled with zeros first
-)
+# Moves of each value that is kept. In a loop it is written, read, and the stacked array is filled with zeros first. TPUs
+# otherwise fuse a product with the operations that read it. GPUs write it in any case, and only read it once more.
+_MOVES, _MOVES_OF_GPUS = 3, 1
 _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)  # keeps the products"
 
 
@@ -29,7 +29,8 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     peak = subject.roofline.peak
     if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
         return
-    kernels, kept = dict[str, None](), 0.0
+    kernels, kept, moved = dict[str, None](), 0.0, 0.0
+    is_gpu = subject.compiled.program.platform == "gpu"
     for product in products(subject.module).instructions:
         kernel = subject.kernels.kernel(product)
         if kernel is None or phases(product.op_name) != ("recomputed",):
@@ -38,11 +39,13 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
             return
-        kept += float(runs) * product.shape.byte_size
+        size = float(runs) * product.shape.byte_size
+        kept += size
+        moved += size * (_MOVES_OF_GPUS if is_gpu and runs == 1 else _MOVES)
     after, spent = subject.peak_bytes + kept, subject.seconds(kernels)
     if not kernels or after > _ROOM * peak.memory_bytes or isinstance(spent, Unavailable) or not spent:
         return
-    saved = 1 - _MOVES * kept / peak.memory_bytes_per_s / spent
+    saved = 1 - moved / peak.memory_bytes_per_s / spent
     if saved < (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
         return
     frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
