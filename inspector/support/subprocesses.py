@@ -6,8 +6,10 @@ The current folder is never searched. Users unpack downloaded files into a noteb
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 
 # Search paths in which empty and relative entries refer to the current folder.
@@ -37,6 +39,13 @@ def python(code: str, *arguments: str) -> list[str]:
       arguments: arguments of the code.
     """
     return [sys.executable, "-P", "-c", _BOOT + code, json.dumps([import_path(), _from_here()]), *arguments]
+
+
+def kill_group(leader: int) -> None:
+    """Kills the processes of a group, which the process with id `leader` leads, if there are any."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
 
 
 def import_path() -> list[str]:

@@ -34,6 +34,7 @@ from inspector.engines.workers.process import (
     spawn,
 )
 from inspector.engines.workers.wire import Blob, read_message, write_message
+from inspector.support import subprocesses
 
 _REAP_LIMIT_S = 5.0
 _REPLY_LIMIT_S = 30.0
@@ -260,6 +261,7 @@ class _Forked:
             if not self._reaped:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, signal.SIGKILL)
+                subprocesses.kill_group(self.pid)  # compilers that it has started, such as ptxas
 
     def close(self) -> int | None:
         with contextlib.suppress(OSError):

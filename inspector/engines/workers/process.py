@@ -143,7 +143,9 @@ class _Spawned:
 
     def kill(self) -> None:
         self._killed = True
-        self._popen.kill()
+        if self._popen.poll() is None:
+            self._popen.kill()
+            subprocesses.kill_group(self.pid)  # compilers that it has started, such as ptxas
 
     def close(self) -> int | None:
         for stream in (self._popen.stdin, self._popen.stdout):

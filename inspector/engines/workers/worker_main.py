@@ -193,7 +193,10 @@ def _fork(
     try:
         control.close()
         child_process.die_with(server)
+        os.setpgid(0, 0)  # so that the compilers that it starts, such as ptxas, can be ended with it
         stream_fd, log_fd = descriptors
+        # Or else a compiler that outlives the worker keeps the stream open, and the notebook kernel waits for it.
+        os.set_inheritable(stream_fd, False)
         os.dup2(log_fd, 1)
         os.dup2(log_fd, 2)
         stream = socket.socket(fileno=stream_fd)

@@ -48,6 +48,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         raise ProcessLookupError
 
     monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(os, "killpg", lambda pid, _: kill(pid, signal.SIGKILL) if not sent else None)
     return sent
 
 
@@ -370,3 +371,28 @@ def test_a_worker_is_a_child_of_the_server_that_forked_it() -> None:
         assert server._popen.poll() is None
     finally:
         server.close()
+
+
+@pytest.mark.skipif(not ForkServer.supported(), reason="the fork server is Linux's")
+def test_what_a_worker_starts_cannot_keep_its_stream_and_ends_with_it() -> None:
+    """Or else the notebook kernel waits for ptxas after its worker was killed."""
+    environment = dict(WorkerLane(Environment("cpu", 1), Starter("fork"), WorkerSettings())._message)
+    server = ForkServer()
+    try:
+        worker = server.fork(environment)
+        assert os.getpgid(worker.pid) == worker.pid
+        kept = [
+            each.name
+            for each in Path(f"/proc/{worker.pid}/fd").iterdir()
+            if "socket:" in str(each.readlink()) and not _flags(worker.pid, each.name) & os.O_CLOEXEC
+        ]
+        assert kept == []
+        worker.kill()
+        worker.close()
+    finally:
+        server.close()
+
+
+def _flags(pid: int, descriptor: str) -> int:
+    lines = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("flags:")).split()[1], 8)
