@@ -40,11 +40,13 @@ class Call:
       paths: Python expression of each argument of the program, such as `params['w']`.
       binding: maps the arguments of other calls to arguments of the program.
       notes: arguments that are treated as static because they are not arrays.
+      result_names: names of results for which a library's wrapper has places of its own, by the name of the place.
     """
 
     paths: tuple[str, ...]
     binding: Binding
     notes: tuple[str, ...] = ()
+    result_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

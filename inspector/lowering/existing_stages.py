@@ -315,7 +315,7 @@ def _from_lowered(
             for path, a in zip(call.paths, facts.arguments, strict=True)
         ),
         results=tuple(
-            Result(result_name(r.path), r.shape, r.dtype, r.sharding, kind)
+            Result(call.result_names.get(name := result_name(r.path), name), r.shape, r.dtype, r.sharding, kind)
             for r, kind in zip(facts.results, contents.facts.result_memories[tokens:], strict=True)
         ),
         options=Options(

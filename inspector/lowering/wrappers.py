@@ -66,7 +66,8 @@ def traced_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tra
     if call is None:
         return None
     paths = _paths(call, _named(fun, arguments, argument_names(fun, len(args))))
-    return TracedCall(call.traced, Call(paths, WrapperBinding(fun, abstract_arguments(arguments), call.traced)))
+    binding = WrapperBinding(fun, abstract_arguments(arguments), call.traced)
+    return TracedCall(call.traced, Call(paths, binding, result_names=_names_of_states(call, paths)))
 
 
 def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedCall:
@@ -155,6 +156,25 @@ def _paths(call: jitted_calls.JittedCall, named: Mapping[int, collections.deque[
         # If the same array is passed twice, each leaf takes the next of its names.
         paths.append((known.popleft() if len(known) > 1 else known[0]) if known else inside)
     return tuple(paths)
+
+
+def _names_of_states(call: jitted_calls.JittedCall, paths: Sequence[str]) -> dict[str, str]:
+    """Returns the names of results that are the new states of arguments, by their place: `.model.layer.kernel` for `[0][0].states[0][1]`.
+
+    Flax's `nnx.jit` returns the states of its arguments in the places in which it passes them.
+    """
+    arguments = jax.tree_util.tree_flatten_with_path(call.dynamic)[0]
+    results = dict(jax.tree_util.tree_flatten_with_path(call.traced.out_info)[0])
+    return {
+        jax.tree_util.keystr(place): f".{path}"
+        for (place, leaf), path in zip(arguments, paths, strict=True)
+        if any(getattr(key, "name", "") == _STATES for key in place)
+        and (result := results.get(place)) is not None
+        and (result.shape, result.dtype) == (jax.numpy.shape(leaf), jax.numpy.result_type(leaf))
+    }
+
+
+_STATES = "states"  # the attribute of nnx's `NodeStates`
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

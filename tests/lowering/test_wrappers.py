@@ -121,6 +121,43 @@ def assert_equal(result: Any, expected: Any) -> None:
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5)
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NodeStates:
+    """The states of an argument, as nnx passes and returns them."""
+
+    states: tuple[Any, ...]
+
+
+class StateJit:
+    """A wrapper as `flax.nnx.jit`: it returns the states of all arguments besides the result."""
+
+    def __init__(self, update: Any) -> None:
+        def inner(*pure: Any) -> Any:
+            new, result = update(*(each.states[0] for each in pure))
+            return tuple(NodeStates((each,)) for each in new), {}, result
+
+        functools.update_wrapper(self, update)
+        self.jitted = jax.jit(inner)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.trace(*args)
+
+    def trace(self, *args: Any) -> Any:
+        return Holder(traced=self.jitted.trace(*(NodeStates((jax.tree.leaves(each),)) for each in args)))
+
+
+def test_the_new_states_of_arguments_have_their_names() -> None:
+    def train_step(params: Any, x: Any) -> Any:
+        return ([each - 0.1 * x[0].sum() for each in params], [x[0].sum()]), params[0].sum()
+
+    compiled = inspector.lower(StateJit(train_step), {"w": jnp.ones((64, 8)), "b": jnp.ones(8)}, X).compile()
+    names = [each.path for each in compiled.program.results]
+    assert names == [".params['b']", ".params['w']", "[0][1].states[0][0]", "[2]"]  # x comes back in another shape
+    (finding,) = compiled.findings(kinds=["undonated"])
+    assert "is returned updated as result.params" in finding.title
+
+
 @pytest.mark.parametrize("wrapper", [FilterJit, TracedOnly])
 class TestWrappers:
     def test_the_program_is_the_wrapper_s_own(self, wrapper: Any) -> None:

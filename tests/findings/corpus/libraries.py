@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tests.findings.corpus.cases import CPU, GPU, I32, ONE, clean, struct
+from tests.findings.corpus.cases import CPU, GPU, I32, ONE, clean, planted, struct
 from tests.findings.sharded import Program
 
 
@@ -80,6 +80,23 @@ def nnx_training_step() -> Program:
         return nnx.state((model, optimizer)), value
 
     return jax.jit(train_step, donate_argnums=(0,)), (state, struct(512, 256), struct(512, 256))
+
+
+@planted("undonated", CPU, GPU)
+def nnx_jit_of_a_training_step() -> Program:
+    """It returns the new states of the model and of the optimizer, which the caller does not see."""
+    import optax
+    from flax import nnx
+
+    model = nnx.Linear(512, 512, rngs=nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
+
+    def train_step(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+        value, gradients = nnx.value_and_grad(lambda model: jnp.mean((model(x) - y) ** 2))(model)
+        optimizer.update(model, gradients)
+        return value
+
+    return nnx.jit(train_step), (model, optimizer, struct(128, 512), struct(128, 512))
 
 
 @clean(CPU, GPU)
