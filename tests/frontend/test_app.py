@@ -248,7 +248,11 @@ def test_notices_and_replies_are_not_repeated_to_a_new_browser(make: Any) -> Non
     app, sent = make()
     ready(app)
     app.publish(messages.Notice(type="notice", level="info", message="hello"))
-    app.publish(InstructionTable(type="instruction_table", id=7, variant=0, columns=[], rows=[], total=0, error=None))
+    app.publish(
+        InstructionTable(
+            type="instruction_table", id=7, variant=0, column="order", columns=[], rows=[], total=0, error=None
+        )
+    )
     assert types(sent)[-2:] == ["notice", "instruction_table"]
     del sent[:]
     ready(app)
