@@ -182,13 +182,25 @@ class Subject:
         unknown = [each for each in found if isinstance(each, Unavailable)]
         return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
 
+    def waited_s(self, names: Iterable[str]) -> float | Unavailable:
+        """Returns the seconds of kernels as `seconds` does, of collectives only those that no other kernel hides."""
+        found = [
+            each.exposed_s if (each := self.points[name]).link_bytes and _is_timed(each) else self.seconds([name])
+            for name in self._kernels_of(names)
+        ]
+        unknown = [each for each in found if isinstance(each, Unavailable)]
+        return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
+
+    def accessed_by(self, names: Iterable[str]) -> float:
+        """Returns the bytes that kernels access or send, as far as they are known."""
+        return sum(_bytes_of(self.points[name]) for name in self._kernels_of(names))
+
     def share(self, names: Iterable[str]) -> float:
         """Returns the share of the time that kernels take, or of the accessed bytes if there are no roofs. From 0 to 1."""
         listed = self._kernels_of(names)
         seconds = self.seconds(listed)
         if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable):
-            found = sum(_bytes_of(self.points[name]) for name in listed)
-            return min(1.0, found / self.accessed_bytes) if self.accessed_bytes else 0.0
+            return min(1.0, self.accessed_by(listed) / self.accessed_bytes) if self.accessed_bytes else 0.0
         return min(1.0, seconds / self.total_s) if self.total_s else 0.0
 
     def finding(
@@ -200,6 +212,7 @@ class Subject:
         instructions: Iterable[str] = (),
         frames: tuple[Frame, ...] = (),
         saved_part: float = 0.0,
+        saved_s: float | Unavailable | None = None,
         gain_bytes: int = 0,
         gain_source: str = "",
         caution: str = "",
@@ -216,6 +229,7 @@ class Subject:
           instructions: names of the instructions that show it; those that are kernels take the time that is saved.
           frames: the call stack of its line.
           saved_part: the part of their time that the remedy saves, from 0 to 1.
+          saved_s: the seconds that the remedy saves; None for that part of their time. Without roofs, the part counts.
           gain_bytes: bytes of one device's memory that it saves.
           gain_source: what the gain is computed from; by default the estimated times, or the sizes if no time is saved.
           caution: why it may be on purpose, or what it costs.
@@ -225,13 +239,15 @@ class Subject:
         """
         names = tuple(instructions)
         seconds = self.seconds(names) if saved_part else 0.0
+        if not isinstance(seconds, Unavailable):
+            seconds = saved_part * seconds if saved_s is None or isinstance(saved_s, Unavailable) else saved_s
         return Finding(
             kind,
             title,
             names,
             frames,
             remedy,
-            seconds if isinstance(seconds, Unavailable) else saved_part * seconds,
+            seconds,
             gain_bytes,
             self._saved_share(names, saved_part, seconds),
             max(0.0, min(1.0, gain_bytes / self.peak_bytes)) if self.peak_bytes else 0.0,
@@ -247,7 +263,7 @@ class Subject:
         """Returns the share of the program's time that is saved. Kernels that run at the same time can take longer than the program."""
         if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable) or not self.total_s:
             return saved_part * self.share(names) if saved_part else 0.0
-        return min(1.0, saved_part * seconds / self.total_s)
+        return min(1.0, seconds / self.total_s)
 
     def _possible(self, edits: tuple[Edit, ...] | Unavailable) -> tuple[Edit, ...] | Unavailable:
         """Returns edits, or why this program cannot have them."""
@@ -264,6 +280,10 @@ def _bytes_of(point: Point) -> float:
     """Returns the bytes that a kernel accesses or sends, as far as they are known."""
     accessed = 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)
     return accessed + point.link_bytes
+
+
+def _is_timed(point: Point) -> bool:
+    return not isinstance(point.exposed_s, Unavailable) and not isinstance(_time_of(point), Unavailable)
 
 
 def _time_of(point: Point) -> float | Unavailable:

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING
-from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours, moving_behind
+from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours
 from inspector.analysis.findings.edits import MoveAxis
+from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject

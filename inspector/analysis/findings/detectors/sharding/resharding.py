@@ -15,10 +15,12 @@ from typing import NamedTuple, TypeAlias
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.at_line import at_line
-from inspector.analysis.findings.before import MOVING
+from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value, source
 from inspector.analysis.findings.edits import DropConstraints, stacks_of
+from inspector.analysis.findings.exchange_chains import at_ends_of_loops, chains, saved_with
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.manual_detours import ManualDetour, manual_detours
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.reshardings import Resharding, full_rematerializations
@@ -31,8 +33,6 @@ KIND = "resharding"
 _RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
 _BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
-_PASSING = frozenset({"bitcast", "get-tuple-element", "tuple"})
-_INSIDE = MOVING | {"parameter", "constant", "concatenate", "tuple", "get-tuple-element"}
 _MOST_VALUES = 100
 _TILES = re.compile(r"devices=\[([\d,]+)\]")
 _NAMED = re.compile(r", \[(\{.*?\})\]")
@@ -69,6 +69,9 @@ def resharding(subject: Subject) -> Iterator[Finding]:
             seen.add(each.frames)
             yield _full(subject, each, collectives)
     yield from _detour_findings(subject, collectives, {own_frame(frames) for frames in seen})
+    if subject.calls is not None:
+        for detour in manual_detours(subject.calls):
+            yield from _manual(subject, detour)
 
 
 def exchanges_of_detours(subject: Subject) -> frozenset[str]:
@@ -81,16 +84,34 @@ def _detour_findings(
     subject: Subject, collectives: Sequence[Collective], copied: Collection[Frame | None]
 ) -> Iterator[Finding]:
     """Yields the findings of arrays that are resharded and back, except at lines where XLA copies a whole array."""
-    if collectives and not isinstance(subject.before, Unavailable):
-        by_lines: dict[
-            frozenset[Frame | None], list[_Detour]
-        ] = {}  # a backward pass goes there and back in the other order
-        for detour in _detours(subject.before, _argument_shardings(subject)):
-            lines = frozenset({own_frame(detour.there.frames), own_frame(detour.back.frames)})
-            if lines.isdisjoint(copied):
-                by_lines.setdefault(lines, []).append(detour)
-        for detours in by_lines.values():
+    if not collectives or subject.calls is None:
+        return
+    for detours in _grouped([*_detours(subject.calls, _argument_shardings(subject))]):
+        lines = {own_frame(frames) for each in detours for frames in (each.there.frames, each.back.frames)}
+        if lines.isdisjoint(copied):
             yield from _detour(subject, detours, collectives)
+
+
+def _grouped(detours: Sequence[_Detour]) -> list[list[_Detour]]:
+    """Returns detours in groups whose constraints have a line or a way back in common.
+
+    A backward pass goes there and back by the same constraints. Of two detours of which one begins where the other ends, as in A to B to A
+    to B, one is left: its remedy makes the other unnecessary.
+    """
+    groups: list[list[_Detour]] = []
+    starts, ends = set[int](), set[int]()
+    for detour in sorted(detours, key=lambda each: not each.had):
+        if detour.there.row in ends or detour.back.row in starts:
+            continue
+        starts.add(detour.there.row)
+        ends.add(detour.back.row)
+        joined = [g for g in groups if any(_is_together(detour, each) for each in g)]
+        groups = [g for g in groups if g not in joined] + [[each for g in joined for each in g] + [detour]]
+    return groups
+
+
+def _is_together(one: _Detour, other: _Detour) -> bool:
+    return one.there.frames == other.there.frames or one.back.row == other.back.row
 
 
 def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) -> Finding:
@@ -147,44 +168,42 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
         f"{array} is resharded{_at(there.frames, back.frames)} and back{_at(back.frames, there.frames)}, and the operations in"
         " between do not need the other sharding."
     )
-    exchanges = [subject.module.instruction(each.name) for each in moved.collectives]
-    around = dict.fromkeys(name for each in exchanges for name in (*moving_before(each), *moving_behind(each)))
+    own = [subject.module.instruction(each.name) for each in moved.collectives]
+    exchanges = dict.fromkeys((*own, *at_ends_of_loops(own, {each.name for each in collectives})))
+    saved = saved_with(subject, [*exchanges], moved.saved_part)
     yield subject.finding(
-        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[*(each.name for each in exchanges), *around],
-        frames=there.frames, saved_part=moved.saved_part,
-        edits=(_dropped(detours),),
+        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=saved.parts, frames=there.frames,
+        saved_part=saved.part, saved_s=saved.seconds, edits=(_dropped(detours),),
         caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
     )  # fmt: skip
 
 
-def moving_before(exchange: Instruction) -> list[str]:
-    """Returns the names of the kernels that only move values for an exchange, such as the slices for each device."""
-    found, waiting = dict[str, None](), [*exchange.operands]
-    while waiting:
-        each = waiting.pop()
-        if each.opcode in _PASSING:
-            waiting += each.operands
-        elif only_moves(each) and len(each.users) == 1:
-            found[each.name] = None
-    return list(found)
-
-
-def moving_behind(exchange: Instruction) -> list[str]:
-    """Returns the names of the kernels that only put together what an exchange received."""
-    found, waiting = dict[str, None](), [*exchange.users]
-    while waiting:
-        each = waiting.pop()
-        if each.opcode in _PASSING or each.opcode.endswith("-done"):
-            waiting += each.users
-        elif only_moves(each):
-            found[each.name] = None
-    return list(found)
-
-
-def only_moves(instruction: Instruction) -> bool:
-    """Reports whether a kernel only moves values."""
-    inside = instruction.called_computations[0].instructions if instruction.opcode == "fusion" else (instruction,)
-    return instruction.opcode not in _LEAVES and all(each.opcode in _INSIDE for each in inside)
+def _manual(subject: Subject, detour: ManualDetour) -> Iterator[Finding]:
+    """Yields the finding of exchanges in a `shard_map` and their inverse, if they are in the compiled program."""
+    wanted = {(full_name(each), _lines(each.instruction.frames)) for each in (*detour.there, *detour.back)}
+    exchanges = [
+        subject.module.instruction(each.name)
+        for each in subject.collectives
+        if any(
+            name == other and _is_same_line(_lines(each.origin.frames), lines)
+            for name in merged_names(each.origin.op_name)
+            for other, lines in wanted
+        )
+    ]
+    if not exchanges:
+        return
+    there, back = detour.there[0].instruction, detour.back[0].instruction
+    call = full_name(detour.there[0]).rpartition("/")[2]
+    array = format_array(there.operands[0].shape.element_type, there.operands[0].shape.dimensions)
+    title = (
+        f"The `{call}`{_at(there.frames, back.frames)} exchanges {array} of each device, and the one{_at(back.frames, there.frames)} brings"
+        " it back, although the operations in between combine arrays element by element."
+    )
+    saved = saved_with(subject, exchanges)
+    yield subject.finding(
+        KIND, title, f"Remove both calls of jax.lax.{call}, and compute in between with the values as they are.", instructions=saved.parts,
+        frames=there.frames, saved_part=saved.part, saved_s=saved.seconds,
+    )  # fmt: skip
 
 
 class _Moved(NamedTuple):
@@ -215,6 +234,7 @@ def _moved(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[C
         if c.opcode == "all-gather" and c.result_bytes == product.gathered.shape.byte_size and _is_beside(c.origin, wanted_first)
     ]  # fmt: skip
     own = [c for c in near if c not in gathers and _is_of(subject, c, there)]
+    own += _connected(subject, own, [c for c in collectives if c not in near], wanted_first | wanted_second, there)
     first, second = ([c for c in own if _is_beside(c.origin, wanted)] for wanted in (wanted_first, wanted_second))
     is_changed = bool([c for c in first if c not in second] or gathers) and bool(second)
     sent, more = sum(map(_sent, own)), sum(map(_sent, gathers))
@@ -225,6 +245,31 @@ def _moved(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[C
             instead = more * other.shape.byte_size / product.gathered.shape.byte_size
     saved = sent + more - instead
     return _Moved((*own, *gathers), is_changed, saved / (sent + more)) if saved > 0 else None
+
+
+def _connected(
+    subject: Subject,
+    own: Sequence[Collective],
+    others: Sequence[Collective],
+    wanted: Collection[_Key],
+    array: Instruction,
+) -> list[Collective]:
+    """Returns further collectives at the lines of a detour that kernels connect with its collectives.
+
+    XLA names a collective after one of the operations in the kernel before it, which is not always one beside the constraint.
+    """
+    lines = {each for _, each in wanted}
+    candidates = {
+        c.name: c
+        for c in others
+        if _is_of(subject, c, array) and any(_is_same_line(key[1], each) for key in _keys(c.origin) for each in lines)
+    }
+    if not candidates or not own:
+        return []
+    names = {each.name for each in own}
+    exchanges = [subject.module.instruction(name) for name in (*names, *candidates)]
+    joined = [chain.exchanges for chain in chains(exchanges) if any(each.name in names for each in chain.exchanges)]
+    return [candidates[each.name] for chain in joined for each in chain if each.name in candidates]
 
 
 def _sent(collective: Collective) -> float:
@@ -297,7 +342,7 @@ def _split_dimensions(sharding: str) -> list[int]:
 
 def _is_split(subject: Subject, value: Instruction) -> bool:
     """Reports whether an operand is split, as far as its argument or its constraint shows."""
-    known = _had(source(Value(value)).instruction, _argument_shardings(subject))
+    known = _had(source(Value(value)), _argument_shardings(subject))
     return any(map(_split_dimensions, known))
 
 
@@ -314,8 +359,12 @@ def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
     return at_line(own)
 
 
+def _lines(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
+    return tuple((frame.file, frame.line) for frame in frames)
+
+
 def _keys(origin: Origin) -> list[_Key]:
-    lines = tuple((frame.file, frame.line) for frame in origin.frames[:2])
+    lines = _lines(origin.frames[:2])
     return [(name.rpartition("/")[2], lines) for name in merged_names(origin.op_name)] if lines else []
 
 
@@ -328,8 +377,18 @@ def _keys_in(instruction: Instruction) -> list[_Key]:
 
 def _is_beside(origin: Origin, wanted: Collection[_Key]) -> bool:
     """Reports whether a collective has the name and lines of an operation, or those lines and the name of an argument (JAX 0.12)."""
-    lines = {each for _, each in wanted}
-    return any(key in wanted or ("/" not in origin.op_name and key[1] in lines) for key in _keys(origin))
+    is_argument = "/" not in origin.op_name
+    return any(
+        (is_argument or name == other) and _is_same_line(lines, others)
+        for name, lines in _keys(origin)
+        for other, others in wanted
+    )
+
+
+def _is_same_line(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> bool:
+    """Reports whether lines are the same as far as both are known: those before optimization begin at their function."""
+    known = min(len(one), len(other))
+    return one[:known] == other[:known]
 
 
 def _argument_shardings(subject: Subject) -> dict[int, str]:
@@ -340,15 +399,21 @@ def _argument_shardings(subject: Subject) -> dict[int, str]:
     }
 
 
-def _detours(before: Module, arguments: dict[int, str]) -> Iterator[_Detour]:
+def _detours(before: Before, arguments: dict[int, str]) -> Iterator[_Detour]:
     """Yields constraints that change the sharding of an array which is changed back."""
-    constraints = [each for row in before.calls_to(("Sharding",)) if _is_constraint(each := before.at(row))]
+    called = dict(before.rows(("custom-call",)))
+    constraints = [
+        each for row in before.module.calls_to(("Sharding",)) if _is_constraint(each := before.module.at(row))
+    ]
     for back in constraints:
         sharding = back.sharding
         for there in _constraints_behind(back.operands[0]):
-            known = _had(there.operands[0], arguments)
+            ways = [call.calls for call in called.get(there.row, ())] or [()]
+            known = set[str]().union(*(_had(Value(there.operands[0], calls), arguments) for calls in ways))
             if there.sharding == sharding or (known and sharding not in known) or not _only_reaches(there, sharding):
                 continue
+            if any(there.sharding in _of_argument(each, arguments) for each in _behind(back.operands[0])):
+                continue  # another array has the other sharding
             beside = (
                 frozenset(key for each in (one, *one.operands, *one.users) for key in _keys_in(each))
                 for one in (there, back)
@@ -392,14 +457,49 @@ def _behind(value: Instruction) -> list[Instruction]:
     return found
 
 
-def _had(value: Instruction, arguments: dict[int, str]) -> set[str]:
-    """Returns the shardings of the constraints and arguments from which a value is computed element by element."""
-    behind = _behind(value)
-    known = {each.sharding for each in behind if _is_constraint(each)}
-    for each in behind:
-        if each.opcode == "parameter" and each.computation.is_entry and each.parameter_number is not None:
-            known |= {each.sharding, arguments.get(each.parameter_number, "")}
+def _had(value: Value, arguments: dict[int, str]) -> set[str]:
+    """Returns the shardings of the constraints and arguments from which a value is computed element by element.
+
+    Functions are followed to their calls, and arrays that a loop carries to the end of an iteration.
+    """
+    known, waiting, seen = set[str](), [value], set[Value]()
+    while waiting and len(seen) < _MOST_VALUES:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for each in _behind(value.instruction):
+            if _is_constraint(each):
+                known.add(each.sharding)
+            elif each.opcode == "parameter" and each.parameter_number is not None:
+                if each.computation.is_entry:
+                    known |= _of_argument(each, arguments)
+                elif value.calls and value.calls[-1].opcode == "call":
+                    waiting.append(Value(value.calls[-1].operands[each.parameter_number], value.calls[:-1]))
+            elif each.opcode == "get-tuple-element":
+                waiting += _ends(Value(each, value.calls))
     return known - {""}
+
+
+def _of_argument(value: Instruction, arguments: dict[int, str]) -> set[str]:
+    """Returns the shardings of a parameter of the program; none for other values."""
+    number = value.parameter_number
+    if number is None or not value.computation.is_entry:
+        return set()
+    return {value.sharding, arguments.get(number, "")} - {""}
+
+
+def _ends(element: Value) -> Iterator[Value]:
+    """Yields the array that an iteration of a loop ends with, for one that the loop carries, or the result of a function."""
+    whole, number = element.instruction.operands[0], int(element.instruction.proto.tuple_index)
+    if whole.opcode == "call":
+        root, calls = whole.called_computations[0].root, (*element.calls, whole)
+    elif whole.opcode == "parameter" and element.calls and element.calls[-1].opcode == "while":
+        root, calls = element.calls[-1].called_computations[0].root, element.calls
+    else:
+        return
+    if root.opcode == "tuple":
+        yield Value(root.operand(number), calls)
 
 
 def _only_reaches(there: Instruction, sharding: str) -> bool:
