@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.findings.edits import HoistCollectives
@@ -42,6 +47,8 @@ def test_repeated(program: Callable[[], sharded.Program], name: str, trips: str,
     assert 0.3 < finding.share < 1.0 or trips == "every iteration"
     assert isinstance(finding.edits, Unavailable) == (trips == "every iteration")
     assert ("if the loop runs many times" in finding.gain_source) == (trips == "every iteration")
+    assert (" in each iteration (" in finding.gain) == (trips == "every iteration")
+    assert finding.share < 1.0  # of an iteration's time, if the length is unknown
 
 
 def test_a_sum_needs_no_more_memory() -> None:
@@ -147,3 +154,50 @@ def test_the_edit_moves_only_what_the_loop_does_not_change(
     lowered = inspector.lower(fun, *args)
     edited = edited_program(lowered.program, (HoistCollectives(names),))
     assert isinstance(edited, Unavailable) == (op_name is None)
+
+
+def repeated_gathers(w: Any, v: Any, x: Any) -> Any:
+    """A GPU hides a part of one gather behind the product with the other weight."""
+    whole = lambda w: jax.lax.with_sharding_constraint(w, NamedSharding(sharded.D, P()))  # noqa: E731
+    return jax.lax.fori_loop(0, 9, lambda _, x: x + jnp.tanh(x @ whole(w)) @ whole(v), x)
+
+
+def repeated_context(c: Any, k: Any, x: Any) -> Any:
+    """The gathered array is transposed for the product."""
+
+    def step(x: Any, _: Any) -> Any:
+        keys = jax.lax.all_gather(c, "d", axis=1, tiled=True)
+        return x + jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", x, keys)), keys) @ k, None
+
+    return jax.lax.scan(step, x, length=12)[0]
+
+
+BF16 = jnp.bfloat16
+WEIGHTS = (sharded.array((1024, 4096), None, "d", dtype=BF16), sharded.array((4096, 1024), "d", dtype=BF16))
+CONTEXT = (sharded.array((4, 4096, 512), None, "d", dtype=BF16), sharded.array((512, 512), dtype=BF16))
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (repeated_gathers, (*WEIGHTS, sharded.array((2048, 1024), "d", dtype=BF16))),
+        (
+            sharded.manual(repeated_context, (P(None, "d"), P(), P(None, "d")), P(None, "d")),
+            (*CONTEXT, sharded.array((4, 2048, 512), None, "d", dtype=BF16)),
+        ),
+    ],
+)
+def test_the_gain_is_that_of_the_proof(fun: Any, args: Any) -> None:
+    (finding,) = inspector.lower(fun, *args).compile(target=GPU).findings(kinds=KIND)
+    assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_weights_that_a_tpu_copies_in_slices() -> None:
+    """libtpu joins the slices by a custom call."""
+    args = (*WEIGHTS, sharded.array((2048, 1024), "d", dtype=BF16))
+    (finding,) = inspector.lower(repeated_gathers, *args).compile(target=TPU).findings(kinds=KIND)
+    assert "`w`" in finding.title and "`v`" in finding.title
+    assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)

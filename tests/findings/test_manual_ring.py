@@ -18,7 +18,7 @@ from tests.absent import needs_gpu, needs_tpu
 from tests.findings import overlap, rings, small
 from tests.findings.examined import all_found, peak
 from tests.findings.recorded import FOLDER, GPU, TPU, recorded
-from tests.findings.sharded import Program, manual
+from tests.findings.sharded import Program, array, manual
 
 KIND = "manual-ring"
 CALLS = {
@@ -156,3 +156,28 @@ def _seconds(compiled: inspector.Compiled) -> float:
     seconds = compiled.roofline().total.least_s
     assert not isinstance(seconds, Unavailable)
     return float(seconds)
+
+
+def scanned_ring(x: Any) -> Any:
+    """The scan slices its numbers in the kernel that writes the block."""
+    i, n = lax.axis_index("d"), x.shape[0]
+
+    def step(carry: Any, k: Any) -> Any:
+        block, out = carry
+        block = lax.ppermute(block, "d", small.RIGHT)
+        return (block, lax.dynamic_update_slice(out, block, ((i - k) % 8 * n, 0))), None
+
+    out = lax.dynamic_update_slice(jnp.zeros((8 * n, x.shape[1]), x.dtype), x, (i * n, 0))
+    return jnp.tanh(lax.scan(step, (x, out), jnp.arange(1, 8))[0][1])
+
+
+@needs_gpu
+def test_the_gain_has_the_kernel_that_takes_a_number_of_its_scan() -> None:
+    args = (array((4096, 2048), "d"),)
+    before, after = (
+        inspector.lower(manual(fun, P("d"), P()), *args).compile(target=GPU)
+        for fun in (scanned_ring, lambda x: jnp.tanh(lax.all_gather(x, "d", tiled=True)))
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)

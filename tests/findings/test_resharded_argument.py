@@ -11,6 +11,7 @@ from jax import lax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from tests.absent import needs_tpu
 from tests.findings.corpus.cases import GPUS
 from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found, peak
@@ -101,3 +102,21 @@ def test_the_gain_has_the_kernels_that_move_values_for_the_exchange(fun: Any) ->
     proof = finding.prove(run=False)
     assert proof.verdict == "proven"
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_arguments_that_a_tpu_copies_in_slices() -> None:
+    """libtpu copies one of the weights in slices, which a custom call joins."""
+
+    def experts(up: Any, down: Any, x: Any) -> Any:
+        up, down = (on(each, "d") for each in (up, down))
+        return jnp.einsum("ecf,efd->ecd", jax.nn.silu(jnp.einsum("ecd,edf->ecf", x, up)), down)
+
+    shapes = ((16, 1024, 1536), (16, 1536, 1024))
+    args = (
+        *(array(shape, None, "d", dtype=jnp.bfloat16) for shape in shapes),
+        array((16, 256, 1024), "d", dtype=jnp.bfloat16),
+    )
+    findings = found(KIND, experts, *args, target="tpu:v5e:2x4")
+    assert sorted(each.title[:6] for each in findings) == ["`down`", "`up` a"]

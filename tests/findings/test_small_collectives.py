@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import AtLeast, Unavailable
@@ -14,6 +17,7 @@ from tests.absent import needs_gpu
 from tests.findings import small
 from tests.findings.examined import all_found, peak
 from tests.findings.recorded import GPU, TPU, recorded
+from tests.findings.sharded import array, manual
 
 KIND = "small-collectives"
 
@@ -72,6 +76,20 @@ def test_with_the_links_of_another_chip(program: Callable[[], small.Program]) ->
     findings = all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
     assert len(findings) == (program is not small.chain_of_exchanges)
     assert not all_found(KIND, fun, *args, target="cpu:8")  # the speed of the links is unknown
+
+
+def test_both_halos_of_each_field_are_one_finding() -> None:
+    left = [(target, source) for source, target in small.RIGHT]
+
+    def f(*xs: Any) -> Any:
+        return [x + lax.ppermute(x[-1:], "d", small.RIGHT) + lax.ppermute(x[:1], "d", left) for x in xs]
+
+    fun, args = manual(f, (P("d"),) * 5, P("d")), (array((512, 128), "d"),) * 5
+    (finding,) = all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
+    assert "10 collective-permutes over d at test_small_collectives.py:" in finding.title
+    assert "could be 2: they do not depend on each other" in finding.title
+    assert len(finding.instructions) == 10
+    assert finding.is_upper_bound
 
 
 @needs_gpu

@@ -41,6 +41,7 @@ class Finding:
       compile_share: the share of the compile's time that it saves. From 0 to 1.
       is_watched: whether calls showed it while they were watched, not the program. The compiles are then those of all calls.
       is_upper_bound: whether `gain_s` and `share` are upper bounds. Only a proof shows the gain.
+      is_of_iteration: whether `gain_s` and `share` are those of one iteration of a loop of unknown length.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Finding:
     compile_share: float = 0.0
     is_watched: bool = False
     is_upper_bound: bool = False
+    is_of_iteration: bool = False
 
     @property
     def weight(self) -> float:
@@ -99,11 +101,14 @@ class Finding:
         """The gain in a few words, such as "about 1.2 ms (14 % of the time), up to 96 MiB"."""
         parts = []
         if self.share > 0:
-            share = f"{100 * self.share:.0f} % of the {self.time_word}"
+            share = f"{100 * self.share:.0f} % of {'its' if self.is_of_iteration else 'the'} {self.time_word}"
+            each = " in each iteration" * self.is_of_iteration
             if isinstance(self.gain_s, Unavailable):
                 parts.append(f"up to {share}" if self.is_upper_bound else share)
             else:
-                parts.append(f"{'up to' if self.is_upper_bound else 'about'} {format_seconds(self.gain_s)} ({share})")
+                parts.append(
+                    f"{'up to' if self.is_upper_bound else 'about'} {format_seconds(self.gain_s)}{each} ({share})"
+                )
         if self.gain_bytes > 0:
             parts.append(f"up to {format_bytes(self.gain_bytes)}")
         elif self.gain_bytes < 0:
@@ -121,11 +126,11 @@ class Finding:
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
     """Returns findings by their weight, largest first, then by the time of the compile that they save.
 
-    Half of an upper bound counts. A program that does not fit into the device's memory cannot run, so that comes first.
+    Half of an upper bound, or of the share of an iteration, counts. A program that does not fit into the device's memory cannot run, so that comes first.
     """
 
     def key(each: Finding) -> tuple[bool, float, float, int, str, str]:
-        share = each.share / 2 if each.is_upper_bound else each.share
+        share = each.share / 2 if each.is_upper_bound or each.is_of_iteration else each.share
         return (
             each.kind != _FIRST,
             -max(share, each.byte_share),

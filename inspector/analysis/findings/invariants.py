@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from inspector.errors import Unavailable
@@ -16,6 +17,8 @@ _CHANGING = frozenset({
     "while", "conditional", "call",
 })  # fmt: skip
 """Opcodes whose result may differ each time, or that are not followed."""
+_JOINING = "ConcatBitcast"
+"""The custom call with which libtpu joins the slices of an array that it copies in parts."""
 _CALLING = frozenset({"fusion", "async-start"})
 _MOST_VALUES = 200
 
@@ -82,6 +85,8 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
             if initial is None:
                 return None
             found.append(initial)
+        elif is_joined(value):
+            waiting.extend(value.operands)
         elif value.opcode in _CHANGING or value.computation.number != body.number or len(seen) > _MOST_VALUES:
             return None
         else:
@@ -106,7 +111,28 @@ def carried_element(value: Instruction) -> int | None:
 
 
 def passed(value: Instruction) -> Instruction:
-    """Follows copies to the instruction that computes a value."""
-    while value.opcode in PASSING:
-        value = value.operands[0]
+    """Follows copies, also in slices that are joined again, to the instruction that computes a value."""
+    while value.opcode in PASSING or is_joined(value):
+        if not is_joined(value):
+            value = value.operands[0]
+            continue
+        wholes = {_sliced(each) for each in value.operands}
+        if len(wholes) != 1 or None in wholes:
+            return value
+        (whole,) = wholes
+        if whole is None or math.prod(whole.shape.dimensions) != math.prod(value.shape.dimensions):
+            return value
+        value = whole
     return value
+
+
+def is_joined(value: Instruction) -> bool:
+    """Reports whether an instruction only joins the slices of arrays that libtpu copies in parts."""
+    return value.opcode == "custom-call" and value.custom_call_target == _JOINING
+
+
+def _sliced(value: Instruction) -> Instruction | None:
+    """Returns the array of which a value is a slice; None for other values."""
+    while value.opcode in PASSING or value.opcode.endswith("-done"):
+        value = value.operands[0]
+    return value.operands[0] if value.opcode in ("slice", "slice-start", "async-start") else None

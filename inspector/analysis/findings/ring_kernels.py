@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.cost.kernel_time import CYCLES
@@ -98,11 +99,11 @@ def _only_puts(kernel: Instruction) -> bool:
 
 
 def _arrays(kernel: Instruction) -> Iterator[Instruction]:
-    """Yields the instructions of a kernel that compute arrays, not scalars such as indices."""
+    """Yields the instructions of a kernel that compute arrays, not scalars such as indices, also if these are slices of one element."""
     if kernel.opcode == "fusion":
         for inner in kernel.called_computations[0].instructions:
             yield from _arrays(inner)
-    elif kernel.shape.dimensions or kernel.shape.is_tuple:
+    elif math.prod(kernel.shape.dimensions) > 1 or kernel.shape.is_tuple:
         yield kernel
 
 

@@ -182,11 +182,18 @@ class Subject:
         unknown = [each for each in found if isinstance(each, Unavailable)]
         return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
 
+    @functools.cached_property
+    def _holders(self) -> Mapping[str, Point]:
+        """The kernels that perform collectives, by the names of the collectives, also those that do other work too."""
+        return {name: point for point in self.roofline.points for name in point.collectives}
+
     def waited_s(self, names: Iterable[str]) -> float | Unavailable:
         """Returns the seconds of kernels as `seconds` does, of collectives only those that no other kernel hides."""
+        points = dict.fromkeys(self._kernels_of(names := [*names]))
+        points |= dict.fromkeys(self._holders[name].name for name in names if name in self._holders)
         found = [
             each.exposed_s if (each := self.points[name]).link_bytes and _is_timed(each) else self.seconds([name])
-            for name in self._kernels_of(names)
+            for name in points
         ]
         unknown = [each for each in found if isinstance(each, Unavailable)]
         return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
@@ -219,6 +226,7 @@ class Subject:
         edits: tuple[Edit, ...] | Unavailable | None = None,
         compile_s: float = 0.0,
         is_upper_bound: bool = False,
+        of_iteration_s: float = 0.0,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -236,6 +244,7 @@ class Subject:
           edits: what a proof changes; None if the change cannot be made automatically.
           compile_s: seconds of the compile that the remedy saves.
           is_upper_bound: whether `saved_part` is an upper bound.
+          of_iteration_s: the seconds of one iteration of the loop if `saved_s` is for an iteration of a loop of unknown length; otherwise 0.
         """
         names = tuple(instructions)
         seconds = self.seconds(names) if saved_part else 0.0
@@ -249,7 +258,7 @@ class Subject:
             remedy,
             seconds,
             gain_bytes,
-            self._saved_share(names, saved_part, seconds),
+            self._saved_share(names, saved_part, seconds, of_iteration_s or self.total_s),
             max(0.0, min(1.0, gain_bytes / self.peak_bytes)) if self.peak_bytes else 0.0,
             gain_source or (ESTIMATED if saved_part else COMPUTED),
             caution,
@@ -257,13 +266,16 @@ class Subject:
             compile_s,
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
             is_upper_bound=is_upper_bound,
+            is_of_iteration=bool(of_iteration_s),
         )
 
-    def _saved_share(self, names: tuple[str, ...], saved_part: float, seconds: float | Unavailable) -> float:
-        """Returns the share of the program's time that is saved. Kernels that run at the same time can take longer than the program."""
-        if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable) or not self.total_s:
+    def _saved_share(
+        self, names: tuple[str, ...], saved_part: float, seconds: float | Unavailable, total_s: float | Unavailable
+    ) -> float:
+        """Returns the share of a time that is saved. Kernels that run at the same time can take longer than the program."""
+        if isinstance(seconds, Unavailable) or isinstance(total_s, Unavailable) or not total_s:
             return saved_part * self.share(names) if saved_part else 0.0
-        return min(1.0, seconds / self.total_s)
+        return min(1.0, seconds / total_s)
 
     def _possible(self, edits: tuple[Edit, ...] | Unavailable) -> tuple[Edit, ...] | Unavailable:
         """Returns edits, or why this program cannot have them."""

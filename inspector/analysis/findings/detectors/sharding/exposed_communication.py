@@ -126,6 +126,7 @@ def _finding(subject: Subject, found: Sequence[_Hidden], flags: Mapping[str, str
         KIND, title, remedy, instructions=[each.holder for each, _, _ in found], frames=collective.origin.frames,
         saved_part=min(1.0, exposed_s / total_s), gain_source="the estimated schedule",
         caution="Overlapping needs memory for both, and the kernels beside a collective share the memory's bandwidth with it.",
+        is_upper_bound=subject.compiled.program.platform == "tpu",
         edits=_INVISIBLE if _is_invisible(subject) else (SetFlags(tuple(flags.items())),),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
+from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.invariants import Invariant, invariant, passed
 from inspector.analysis.findings.spec_code import spec_code
@@ -22,7 +23,7 @@ from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import merged_names
-from inspector.support.units import counted, format_bytes, format_list
+from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "invariant-collective"
 _MOST_NAMED = 3
@@ -60,7 +61,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     size = sum(each.result_bytes for each in collectives)
     grows = size > sum(each.operand_bytes for each in collectives)
     values = list(dict.fromkeys(f"`{argument.path}`" for each in members for argument in each.arguments))
-    what = format_list(values, most=_MOST_NAMED) or counted(len(members), "value")
+    what = format_list(values, most=_MOST_NAMED) or format_list(_arrays(members), most=_MOST_NAMED)
     where = at_line(first.collective.origin.frames, "around")
     times = "every iteration" if isinstance(trips, Unavailable) else f"each of the {trips} iterations"
     name = f"{axes_text(first.collective.axes)}" if not isinstance(first.collective.axes, Unavailable) else ""
@@ -74,16 +75,46 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
             "It may be gathered in each iteration on purpose to save memory (FSDP): hoisting keeps up to"
             f" {format_bytes(size)} per device in memory during the whole loop."
         )
+    is_unknown = isinstance(trips, Unavailable)
     saved = 1.0 if isinstance(trips, Unavailable) else (trips - 1) / trips
     edits: tuple[Edit, ...] | Unavailable | None
     remedy, edits = _manual(collectives) if _is_users(first.collective) else _partitioned(subject, members)
-    if isinstance(trips, Unavailable):
+    if is_unknown:
         edits = _UNKNOWN_LENGTH
+    names = _with_moves(subject, collectives)
+    waited_s = subject.waited_s(names)
     return subject.finding(
-        KIND, title, remedy, instructions=[each.name for each in collectives], frames=first.collective.origin.frames,
-        saved_part=saved, caution=caution, edits=edits,
-        gain_source=f"{ESTIMATED}, if the loop runs many times" if isinstance(trips, Unavailable) else "",
+        KIND, title, remedy, instructions=names, frames=first.collective.origin.frames, saved_part=saved,
+        saved_s=waited_s if isinstance(waited_s, Unavailable) else saved * waited_s, caution=caution, edits=edits,
+        gain_source=f"{ESTIMATED}, if the loop runs many times" if is_unknown else "",
+        of_iteration_s=_iteration_s(subject, first.invariant.loops[-1]) if is_unknown else 0.0,
     )  # fmt: skip
+
+
+def _arrays(members: Sequence[_Member]) -> list[str]:
+    """Returns the types of the values that are no arguments."""
+    shapes = [shape for each in members for shape in each.collective.operand_shapes]
+    return list(dict.fromkeys(f"a value {format_array(s.element_type, s.dimensions)}" for s in shapes))
+
+
+def _with_moves(subject: Subject, collectives: Sequence[Collective]) -> list[str]:
+    """Returns the names of collectives, and of the kernels that only move what they received: they move in front of the loop too."""
+    names = [each.name for each in collectives]
+    instructions = [subject.module.instruction(name) for name in names]
+    return [*dict.fromkeys((*names, *(one for each in instructions for one in moving_behind(each))))]
+
+
+def _iteration_s(subject: Subject, loop: Instruction) -> float:
+    """Returns the estimated seconds of an iteration of a loop."""
+    inside, waiting = set[int](), [*loop.called_computations]
+    while waiting:
+        computation = waiting.pop()
+        if computation.number not in inside:
+            inside.add(computation.number)
+            waiting += [called for each in computation.calling for called in each.called_computations]
+    names = [name for name in subject.points if subject.module.instruction(name).computation.number in inside]
+    seconds = subject.waited_s(names)
+    return 0.0 if isinstance(seconds, Unavailable) else seconds
 
 
 def _is_users(collective: Collective) -> bool:

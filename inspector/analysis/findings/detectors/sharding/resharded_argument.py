@@ -11,6 +11,7 @@ from inspector.analysis.findings.detectors.sharding.resharding import exchanges_
 from inspector.analysis.findings.edits import MoveAxis
 from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.invariants import is_joined
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.array_sharding import Sharding
@@ -22,6 +23,7 @@ KIND = "resharded-argument"
 _EXCHANGES = frozenset({"all-to-all", "collective-permute"})
 _INSIDE = MOVING | {"parameter", "constant", "tuple", "get-tuple-element"}
 _CONVERTING = _INSIDE | {"convert"}  # CPUs exchange bfloat16 as float32
+_COPYING = frozenset({"copy-start", "copy-done", "async-done"})
 _MOST_VALUES = 200
 
 
@@ -64,11 +66,16 @@ def _only_argument(exchange: Instruction) -> tuple[Instruction, list[str]] | Non
     known = {*between, exchange.row}
     if any(user.row not in known for each in (parameter, *between.values()) for user in each.users):
         return None
-    return parameter, [each.name for each in between.values() if _does_only(each, _INSIDE)]
+    return parameter, [
+        each.name for each in between.values() if each.opcode in _INSIDE | {"fusion"} and _does_only(each, _INSIDE)
+    ]
 
 
 def _does_only(instruction: Instruction, opcodes: Collection[str]) -> bool:
-    if instruction.opcode != "fusion":
+    """Reports whether an instruction does only certain operations; libtpu also copies arrays in slices, which it joins again."""
+    if instruction.opcode in _COPYING or is_joined(instruction):
+        return True
+    if instruction.opcode not in ("fusion", "async-start"):
         return instruction.opcode in opcodes
     return all(each.opcode in opcodes for each in instruction.called_computations[0].instructions)
 
@@ -99,8 +106,9 @@ def _finding(
         moved = [tuple(a for a in each if a != axis) for each in array.sharding.axes]
         moved[dimension] = (*moved[dimension], axis)
         remedy = f"jax.device_put({array.name}, NamedSharding(mesh, {spec_code(moved)}))  # once, where it is made"
+    names = dict.fromkeys((collective.name, *between, *moving_behind(exchange)))
     yield subject.finding(
-        KIND, title, remedy, instructions=(collective.name, *between, *moving_behind(exchange)), frames=collective.origin.frames, saved_part=1.0,
+        KIND, title, remedy, instructions=names, frames=collective.origin.frames, saved_part=1.0, saved_s=subject.waited_s(names),
         caution="The program that makes it has to make it in the other sharding.",
         edits=None if dimension is None else (MoveAxis(array.number, dimension, axis),),
     )  # fmt: skip

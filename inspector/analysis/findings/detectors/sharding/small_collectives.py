@@ -19,6 +19,7 @@ from inspector.support.units import format_bytes
 
 KIND = "small-collectives"
 _FEWEST = 4
+_PERMUTE = "collective-permute"  # its operands are parts of arrays, which kernels must put together and take apart
 _LEAST_LATENCY = 0.5  # of the time of all of them
 _CALLS = {
     "all_gather": "all_gather", "all_to_all": "all_to_all", "pmax": "pmax", "pmin": "pmin", "ppermute": "ppermute", "psum": "psum",
@@ -42,8 +43,8 @@ def small_collectives(subject: Subject) -> Iterator[Finding]:
         if many:
             rows = [each.operation.holder.row for members in many for each in members]
             dependence = Dependence(subject.module.computations[number], rows)
-            for members in many:
-                yield from _finding(subject, members, dependence)
+            for kind in dict.fromkeys(map(_kind, many)):
+                yield from _finding(subject, [each for each in many if _kind(each) == kind], dependence)
 
 
 def _are_small(members: Sequence[Exchange]) -> bool:
@@ -51,10 +52,18 @@ def _are_small(members: Sequence[Exchange]) -> bool:
     return sum(each.latency_s for each in members) > _LEAST_LATENCY * seconds
 
 
-def _finding(subject: Subject, members: Sequence[Exchange], dependence: Dependence) -> Iterator[Finding]:
-    by_row = {each.operation.holder.row: each for each in members}
-    levels = dependence.levels([each.operation.holder for each in members])
-    joined = [[by_row[one.row] for one in level] for level in levels if len(level) >= _FEWEST]
+def _kind(members: Sequence[Exchange]) -> tuple[str, str]:
+    """Returns what has one finding: `ppermute`s in several directions together, such as both halos of a field; others alone."""
+    first = members[0].collective
+    return first.opcode, "" if first.opcode == _PERMUTE else str(id(first.who))
+
+
+def _finding(subject: Subject, groups: Sequence[Sequence[Exchange]], dependence: Dependence) -> Iterator[Finding]:
+    joined: list[list[Exchange]] = []
+    for members in groups:
+        by_row = {each.operation.holder.row: each for each in members}
+        levels = dependence.levels([each.operation.holder for each in members])
+        joined += [[by_row[one.row] for one in level] for level in levels if len(level) >= _FEWEST]
     found = [each for level in joined for each in level]
     total_s = sum(each.price.known_s * each.executions for each in found)
     saved_s = sum(map(_saved_s, joined))
@@ -73,6 +82,7 @@ def _finding(subject: Subject, members: Sequence[Exchange], dependence: Dependen
     yield subject.finding(
         KIND, title, _remedy(first.origin.op_name, first.opcode), instructions=[each.holder for each in found],
         frames=first.origin.frames, saved_part=min(1.0, saved_s / total_s), gain_source="the latency of the links",
+        is_upper_bound=first.opcode == _PERMUTE,
         caution="The combined collective starts when the last of its operands is ready.",
     )  # fmt: skip
 
@@ -81,7 +91,7 @@ def _saved_s(members: Sequence[Exchange]) -> float:
     """Returns the seconds that one collective instead of several saves; only exposed time can be saved."""
     combined_s = max(each.latency_s for each in members) + sum(each.price.known_s - each.latency_s for each in members)
     exposed_s = sum(each.exposed_s for each in members)
-    return max(0.0, exposed_s - combined_s * max(each.executions for each in members))
+    return exposed_s - combined_s * max(each.executions for each in members)
 
 
 def _remedy(op_name: str, opcode: str) -> str:
