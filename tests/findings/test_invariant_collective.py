@@ -199,5 +199,6 @@ def test_weights_that_a_tpu_copies_in_slices() -> None:
     """libtpu joins the slices by a custom call."""
     args = (*WEIGHTS, sharded.array((2048, 1024), "d", dtype=BF16))
     (finding,) = inspector.lower(repeated_gathers, *args).compile(target=TPU).findings(kinds=KIND)
-    assert "`w`" in finding.title and "`v`" in finding.title
+    assert "`w`" in finding.title
+    assert "`v`" in finding.title
     assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)

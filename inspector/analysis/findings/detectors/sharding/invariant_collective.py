@@ -94,7 +94,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
 def _arrays(members: Sequence[_Member]) -> list[str]:
     """Returns the types of the values that are no arguments."""
     shapes = [shape for each in members for shape in each.collective.operand_shapes]
-    return list(dict.fromkeys(f"a value {format_array(s.element_type, s.dimensions)}" for s in shapes))
+    return list(dict.fromkeys(format_array(s.element_type, s.dimensions) for s in shapes))
 
 
 def _with_moves(subject: Subject, collectives: Sequence[Collective]) -> list[str]:
