@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from inspector.errors import Unavailable
@@ -9,7 +10,9 @@ from inspector.hlo.backend_config import known_trip_count
 from inspector.hlo.module import Computation, Instruction
 
 _INTEGERS = {"s32": "s32s", "u32": "u32s", "s64": "s64s", "u64": "u64s"}
-_PASSING = frozenset({"copy", "bitcast"})  # pass their operand's value on
+PASSING = frozenset({"copy", "bitcast", "copy-start", "copy-done", "optimization-barrier"})
+"""Opcodes that pass their operand's value on."""
+_JOINING = "ConcatBitcast"  # the custom call of libtpu that joins slices
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}  # with swapped operands
 
 
@@ -88,6 +91,14 @@ def _constant(instruction: Instruction) -> int | None:
     return _initial(loop, index) if passed_on is not None and carried_index(passed_on) == index else None
 
 
+def carried_unchanged(loop: Instruction, index: int) -> Instruction | None:
+    """Returns the initial value of an element that a loop carries unchanged; None if the loop changes it."""
+    passed_on, initial = _result(loop.called_computations[0], index), value_source(loop.operands[0])
+    if passed_on is None or carried_index(passed_on) != index:
+        return None
+    return initial.operand(index) if initial.opcode == "tuple" else initial
+
+
 def _initial(loop: Instruction, index: int) -> int | None:
     initial = value_source(loop.operands[0])
     return _constant(initial.operands[index]) if initial.opcode == "tuple" else None
@@ -100,10 +111,33 @@ def _result(body: Computation, index: int) -> Instruction | None:
 
 
 def value_source(instruction: Instruction) -> Instruction:
-    """Returns the instruction whose value copies and bitcasts pass on."""
-    while instruction.opcode in _PASSING:
-        instruction = instruction.operands[0]
+    """Returns the instruction whose value copies and bitcasts pass on, also in slices that are joined again."""
+    while instruction.opcode in PASSING or is_joined(instruction):
+        whole = _joined(instruction) if is_joined(instruction) else instruction.operands[0]
+        if whole is None:
+            return instruction
+        instruction = whole
     return instruction
+
+
+def is_joined(value: Instruction) -> bool:
+    """Reports whether an instruction only joins the slices of arrays that libtpu copies in parts."""
+    return value.opcode == "custom-call" and value.custom_call_target == _JOINING
+
+
+def _joined(value: Instruction) -> Instruction | None:
+    """Returns the array whose slices an instruction joins; None if they are of several arrays, or not the whole one."""
+    wholes = {_sliced(each) for each in value.operands}
+    (whole,) = wholes if len(wholes) == 1 else (None,)
+    same = whole is not None and math.prod(whole.shape.dimensions) == math.prod(value.shape.dimensions)
+    return whole if same else None
+
+
+def _sliced(value: Instruction) -> Instruction | None:
+    """Returns the array of which a value is a slice; None for other values."""
+    while value.opcode in PASSING or value.opcode.endswith("-done"):
+        value = value.operands[0]
+    return value.operands[0] if value.opcode in ("slice", "slice-start", "async-start") else None
 
 
 def carried_index(instruction: Instruction) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.findings.edits import KeepResult, SplitParameter
@@ -111,6 +112,102 @@ def test_a_large_array_beside_split_ones() -> None:
 )
 def test_silent(program: Program) -> None:
     assert not found(program)
+
+
+THREE = jax.sharding.AbstractMesh((2, 2, 2), ("x", "y", "z"))
+
+
+def attended(q: jax.Array, k: jax.Array, v: jax.Array, spec: P) -> jax.Array:
+    scores = jax.nn.softmax(jnp.einsum("bhd,bkhd->bhk", jax.lax.with_sharding_constraint(q, spec), k))
+    return jnp.einsum("bhk,bkhd->bhd", scores, v)
+
+
+def caches(mesh: Any, *spec: Any, layers: int = 0) -> dict[str, jax.ShapeDtypeStruct]:
+    shape, axes = ((layers, 8, 64, 8, 16), (None, *spec)) if layers else ((8, 64, 8, 16), spec)
+    return {name: array(shape, *axes, mesh=mesh) for name in ("k", "v")}
+
+
+def decoded(cache: Any, q: jax.Array) -> jax.Array:
+    return attended(q, cache["k"], cache["v"], jax.NamedSharding(DM, P("d", "m")))
+
+
+def decoded_in_layers(cache: Any, q: jax.Array) -> jax.Array:
+    def layer(q: jax.Array, kv: Any) -> tuple[jax.Array, None]:
+        return q + attended(q, kv["k"], kv["v"], jax.NamedSharding(DM, P("d", "m"))), None
+
+    return jax.lax.scan(layer, q, cache)[0]
+
+
+def decoded_on_three_axes(cache: Any, q: jax.Array) -> jax.Array:
+    return attended(q, cache["k"], cache["v"], jax.NamedSharding(THREE, P("x", "z")))
+
+
+def decoded_on_two_axes(cache: Any, q: jax.Array) -> jax.Array:
+    return attended(q, cache["k"], cache["v"], jax.NamedSharding(THREE, P("x", ("z", "y"))))
+
+
+def decoded_and_measured(cache: Any, q: jax.Array) -> Any:
+    """The norm over the heads needs all of them on each device."""
+    norm = jax.lax.rsqrt(jnp.sum(cache["k"] ** 2 + cache["v"] ** 2, (2, 3), keepdims=True))
+    return decoded(cache, q), jax.lax.with_sharding_constraint(norm, jax.NamedSharding(DM, P("d")))
+
+
+def sliced_by_hand(w: jax.Array) -> jax.Array:
+    def rows(w: jax.Array) -> jax.Array:
+        return jnp.tanh(jax.lax.dynamic_slice_in_dim(w, jax.lax.axis_index("d") * 128, 128))
+
+    return jax.shard_map(rows, mesh=D, in_specs=P(), out_specs=P("d"))(w)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "gpu:h100:8"])
+@pytest.mark.parametrize(
+    ("fun", "cache", "q", "axes", "spec"),
+    [
+        (decoded, caches(DM, "d"), array((8, 8, 16), "d", mesh=DM), ("m",), "P('d', None, 'm')"),
+        (decoded_in_layers, caches(DM, "d", layers=4), array((8, 8, 16), "d", mesh=DM), ("m",), "P(None, 'd', None, 'm')"),
+        (decoded_on_three_axes, caches(THREE, "x"), array((8, 8, 16), "x", mesh=THREE), ("z",), "P('x', None, 'z')"),
+        (decoded_on_two_axes, caches(THREE, "x"), array((8, 8, 16), "x", mesh=THREE), ("z", "y"), "P('x', None, ('z', 'y'))"),
+    ],
+)  # fmt: skip
+def test_each_device_reads_a_part(fun: Any, cache: Any, q: Any, axes: tuple[str, ...], spec: str, target: str) -> None:
+    before = inspector.lower(fun, cache, q).compile(target=target)
+    (finding,) = before.findings(kinds=["replicated-argument"])
+    assert finding.title.startswith("`cache['k']`, `cache['v']` (")
+    assert finding.title.endswith("although each device reads only a part of them.")
+    assert finding.remedy == f"# shardings of the arguments\ncache['k']: {spec}\ncache['v']: {spec}"
+    dimension = len(cache["k"].shape) - 2
+    assert finding.edits == tuple(SplitParameter(n, dimension, axis) for n in (0, 1) for axis in axes)
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert abs(proof.gain_bytes - finding.gain_bytes) <= 0.1 * finding.gain_bytes
+
+
+def shared_expert(p: Any, x: jax.Array) -> jax.Array:
+    """The batch is split over the axis of the experts, so that the shared expert is data parallel."""
+    routed = jax.lax.all_to_all(x.reshape(8, -1, 64), "d", 0, 0, tiled=True)
+    back = jax.lax.all_to_all(jnp.tanh(routed @ p["expert"][0]), "d", 0, 0, tiled=True).reshape(x.shape)
+    return back + jnp.tanh(x @ p["shared"])
+
+
+SPECS = {"expert": P("d"), "shared": P()}
+EXPERTS = {"expert": array((8, 64, 64), "d"), "shared": array((64, 64))}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        (decoded_and_measured, (caches(DM, "d"), array((8, 8, 16), "d", mesh=DM))),
+        (sliced_by_hand, (array((1024, 64)),)),
+        (jax.shard_map(shared_expert, mesh=D, in_specs=(SPECS, P("d")), out_specs=P("d")), (EXPERTS, array((512, 64), "d"))),
+        (
+            lambda p, x: (jnp.einsum("ecd,edf->ecf", x, p["expert"]), x @ p["shared"]),
+            (EXPERTS, array((8, 64, 64), "d")),
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["cpu:8", "gpu:h100:8"])
+def test_silent_where_devices_need_it_whole(program: Program, target: str) -> None:
+    assert not found(program, target)
 
 
 def by_hand(state: Any) -> inspector.Compiled:

@@ -5,13 +5,21 @@ libtpu looks up the block by partition in a table, so the order of the group may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 from inspector.errors import Unavailable
-from inspector.hlo.loops import integers
+from inspector.hlo.loops import carried_unchanged, integers
 from inspector.hlo.module import Instruction
 
-_SAME = frozenset({"bitcast", "convert", "copy", "reshape"})
+_SAME = frozenset({"bitcast", "convert", "copy", "copy-done", "copy-start", "reshape"})
+_HANDED_ON = frozenset({"parameter", "get-tuple-element", "copy", "copy-done", "copy-start"})
+_DIVIDING = frozenset({"divide", "remainder"})
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "divide": operator.floordiv, "multiply": operator.mul, "remainder": operator.mod,
+    "subtract": operator.sub,
+}  # fmt: skip
+"""Of integers that are not negative."""
 _UNREAD = Unavailable("the slice's offset does not come from a table of partitions that inspector can read")
 
 
@@ -38,31 +46,49 @@ def _blocks(part: Instruction, num_partitions: int) -> tuple[int, ...]:
     dimension = sliced_dimension(part)
     if dimension is None:
         return ()
-    offsets, size = _by_partition(part.operands[1 + dimension], num_partitions), part.shape.dimensions[dimension]
+    offsets, size = by_partition(part.operands[1 + dimension], num_partitions), part.shape.dimensions[dimension]
     whole = all(offset % size == 0 for offset in offsets)
     return tuple(offset // size for offset in offsets) if whole and len(offsets) == num_partitions else ()
 
 
-def _by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
-    """Returns a scalar's value on each partition.
+def by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
+    """Returns the value of a scalar integer on each partition.
 
-    It must be the partition id, a constant, a value looked up by partition, or a product of these; else the result is ().
+    It must be computed from the partition id, constants and tables of constants, with the arithmetic of offsets. Fusions, and
+    elements that loops do not change, are followed. Otherwise the result is ().
     """
     if scalar.opcode in _SAME:
-        return _by_partition(scalar.operands[0], num_partitions)
-    if scalar.opcode == "parameter":
-        callers = scalar.computation.module.callers.get(scalar.computation.name, ())
-        number = scalar.proto.parameter_number
-        return _by_partition(callers[0].operands[number], num_partitions) if len(callers) == 1 else ()
+        return by_partition(scalar.operands[0], num_partitions)
+    if scalar.opcode in ("parameter", "get-tuple-element"):
+        given = _given(scalar)
+        return () if given is None else by_partition(given, num_partitions)
     if scalar.opcode == "partition-id":
         return tuple(range(num_partitions))
     if scalar.opcode == "constant":
         return integers(scalar) * num_partitions if not scalar.shape.dimensions else ()
-    if scalar.opcode == "multiply":
-        one, other = (_by_partition(operand, num_partitions) for operand in scalar.operands)
-        return tuple(a * b for a, b in zip(one, other, strict=True)) if len(one) == len(other) else ()
-    if scalar.opcode == "dynamic-slice" and len(scalar.operands) == 2 and scalar.operands[0].opcode == "constant":
-        table = integers(scalar.operands[0])
-        at = _by_partition(scalar.operands[1], num_partitions)
-        return tuple(table[i] for i in at if i < len(table))
+    if scalar.opcode in _ARITHMETIC:
+        one, other = (by_partition(operand, num_partitions) for operand in scalar.operands)
+        if len(one) != len(other) or (scalar.opcode in _DIVIDING and not all(other)):
+            return ()
+        return tuple(_ARITHMETIC[scalar.opcode](a, b) for a, b in zip(one, other, strict=True))
+    if scalar.opcode == "dynamic-slice" and len(scalar.operands) == 2:
+        source: Instruction | None = scalar.operands[0]
+        while source is not None and source.opcode in _HANDED_ON:
+            source = _given(source) if source.opcode in ("parameter", "get-tuple-element") else source.operands[0]
+        table = () if source is None or source.opcode != "constant" else integers(source)
+        at = by_partition(scalar.operands[1], num_partitions)
+        return tuple(table[i] for i in at if 0 <= i < len(table))
     return ()
+
+
+def _given(value: Instruction) -> Instruction | None:
+    """Returns the value outside of a fusion or of a loop that a parameter, or an element of it, is; None for others."""
+    parameter = value.operands[0] if value.opcode == "get-tuple-element" else value
+    if parameter.opcode != "parameter" or parameter.computation.is_entry:
+        return None
+    callers = parameter.computation.module.callers.get(parameter.computation.name, ())
+    if len(callers) != 1:
+        return None
+    if callers[0].opcode == "while":
+        return carried_unchanged(callers[0], int(value.proto.tuple_index)) if value is not parameter else None
+    return callers[0].operands[int(value.proto.parameter_number)] if value is parameter else None

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 from inspector.errors import Unavailable
-from inspector.hlo.loops import trip_count
-from inspector.hlo.module import Computation, Instruction
+from inspector.hlo.loops import carried_index, carried_unchanged, is_joined, trip_count
+from inspector.hlo.module import Instruction
 
-PASSING = frozenset({"copy", "bitcast", "copy-start", "copy-done", "optimization-barrier"})
-"""Opcodes that pass their operand's value on."""
 _CHANGING = frozenset({
     "parameter", "rng", "rng-bit-generator", "rng-get-and-update-state", "infeed", "recv", "recv-done", "send", "custom-call",
     "while", "conditional", "call",
 })  # fmt: skip
 """Opcodes whose result may differ each time, or that are not followed."""
-_JOINING = "ConcatBitcast"
-"""The custom call with which libtpu joins the slices of an array that it copies in parts."""
 _CALLING = frozenset({"fusion", "async-start"})
 _MOST_VALUES = 200
 
@@ -79,9 +74,9 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
         if value.row in seen:
             continue
         seen.add(value.row)
-        element = carried_element(value)
+        element = carried_index(value)
         if element is not None:
-            initial = _unchanged(body, element, loop)
+            initial = carried_unchanged(loop, element)
             if initial is None:
                 return None
             found.append(initial)
@@ -92,47 +87,3 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
         else:
             waiting.extend(value.operands)
     return found
-
-
-def _unchanged(body: Computation, element: int, loop: Instruction) -> Instruction | None:
-    """Returns the initial value of an element that a loop carries unchanged; None if the loop changes it."""
-    root = passed(body.root)
-    if root.opcode != "tuple" or carried_element(passed(root.operand(element))) != element:
-        return None
-    initial = passed(loop.operands[0])
-    return initial.operand(element) if initial.opcode == "tuple" else initial
-
-
-def carried_element(value: Instruction) -> int | None:
-    """Returns the index of the loop's element that an instruction of its body takes; None for other instructions."""
-    if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
-        return None
-    return int(value.proto.tuple_index)
-
-
-def passed(value: Instruction) -> Instruction:
-    """Follows copies, also in slices that are joined again, to the instruction that computes a value."""
-    while value.opcode in PASSING or is_joined(value):
-        if not is_joined(value):
-            value = value.operands[0]
-            continue
-        wholes = {_sliced(each) for each in value.operands}
-        if len(wholes) != 1 or None in wholes:
-            return value
-        (whole,) = wholes
-        if whole is None or math.prod(whole.shape.dimensions) != math.prod(value.shape.dimensions):
-            return value
-        value = whole
-    return value
-
-
-def is_joined(value: Instruction) -> bool:
-    """Reports whether an instruction only joins the slices of arrays that libtpu copies in parts."""
-    return value.opcode == "custom-call" and value.custom_call_target == _JOINING
-
-
-def _sliced(value: Instruction) -> Instruction | None:
-    """Returns the array of which a value is a slice; None for other values."""
-    while value.opcode in PASSING or value.opcode.endswith("-done"):
-        value = value.operands[0]
-    return value.operands[0] if value.opcode in ("slice", "slice-start", "async-start") else None

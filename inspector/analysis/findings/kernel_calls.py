@@ -11,7 +11,7 @@ from inspector.hlo.module import Instruction
 
 _PASSED = frozenset({"bitcast", "copy-done", "copy-start", "async-done", "async-start", "get-tuple-element"})
 _TEXT = b"module"  # bodies of Pallas kernels are bytecode
-_SLICES = "ConcatBitcast"  # libtpu puts an array together that it fetched in slices
+FETCHED_SLICES = "ConcatBitcast"  # libtpu puts an array together that it fetched in slices
 
 
 def calls_of(subject: Subject) -> Iterator[Instruction]:
@@ -52,7 +52,7 @@ def origin(subject: Subject, call: Instruction, number: int) -> str:
 
 def is_passed(instruction: Instruction) -> bool:
     """Reports whether an instruction passes its first operand on, as a whole or as the first of its slices."""
-    return instruction.opcode in _PASSED or instruction.custom_call_target == _SLICES
+    return instruction.opcode in _PASSED or instruction.custom_call_target == FETCHED_SLICES
 
 
 def changes_layout(instruction: Instruction) -> bool:

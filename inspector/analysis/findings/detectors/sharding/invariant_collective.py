@@ -15,12 +15,13 @@ from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
 from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.invariants import Invariant, invariant, passed
+from inspector.analysis.findings.invariants import Invariant, invariant
 from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import ESTIMATED, Subject
 from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
+from inspector.hlo.loops import value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import merged_names
 from inspector.support.units import format_array, format_bytes, format_list
@@ -165,9 +166,9 @@ def _arguments(subject: Subject, sources: Sequence[Instruction]) -> tuple[Argume
     by_number = {argument.parameter: argument for argument in subject.compiled.program.arguments}
     found = []
     for source in sources:
-        value = passed(source)
+        value = value_source(source)
         while value.opcode in ("convert", "fusion") and len(value.operands) == 1 and _alike(value, value.operands[0]):
-            value = passed(value.operands[0])
+            value = value_source(value.operands[0])
         if value.opcode == "parameter" and value.computation.is_entry and value.parameter_number in by_number:
             found.append(by_number[value.parameter_number])
     return tuple(dict.fromkeys(found)) if len(found) == len(sources) else ()

@@ -1,20 +1,30 @@
 """Large arguments that are whole on every device along a mesh axis that splits other arguments.
 
-Two kinds are reported:
+Three kinds are reported:
   - State of an optimizer: the program combines it element by element only, so that no device needs it whole.
+  - Arguments of which each device only reads the part at its place along the axis, together at least a tenth of the peak
+    memory.
   - An argument of at least a tenth of the peak memory, if most other weights below the same argument are split over the
     axis.
 
-Weights that are whole on all devices of an axis that splits the batch are data parallelism, and no mistake.
+Weights that are whole on all devices of an axis that splits the batch are data parallelism, and no mistake: the devices along
+the axis use them with different data. They are left out, unless other weights of the argument are gathered over the axis (FSDP).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.argument_names import argument_root, path_keys
+from inspector.analysis.findings.device_differences import differs
+from inspector.analysis.findings.device_uses import device_uses, read_part
 from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
@@ -25,12 +35,16 @@ from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Result
 from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
 from inspector.support.units import counted, format_bytes, format_list
 
 KIND = "replicated-argument"
 LEAST_PART = 0.1
 """Smallest part of the peak memory for which an argument is reported that is not state of an optimizer."""
 _MOST_NAMED = 3
+_SLICING = frozenset({"dynamic-slice", "bitcast", "reshape", "parameter", "constant", "partition-id"})
+_COMBINING = frozenset({"all-gather", "all-reduce"})
+"""Collectives after which the devices along the axis have equal values."""
 _BY_ELEMENT = frozenset({
     "abs", "add", "and", "ceil", "clamp", "compare", "convert", "divide", "exponential", "floor", "is-finite", "log", "maximum",
     "minimum", "multiply", "negate", "not", "or", "power", "reduce", "rsqrt", "select", "sign", "sqrt", "subtract", "tanh",
@@ -40,69 +54,114 @@ _STATE_CAUTION = (
     "Each device then updates its part of the parameters, and the parts are gathered in every step (ZeRO), which takes time"
     " if the parameters stay whole."
 )
+_PART_CAUTION = "A program that needs it whole has to gather it."
 _ARGUMENT_CAUTION = "Products that need it whole gather it in every step, which takes time. It may be whole on purpose."
 
 
 class _Whole(NamedTuple):
-    """An array that is whole along an axis, with a dimension that the axis can split."""
+    """An array that is whole along axes, with a dimension that they can split."""
 
     array: ArraySharding
     sharding: Sharding
     parameter: int
     byte_size: int
-    axis: str
+    axes: tuple[str, ...]
     dimension: int
+    slices: tuple[Instruction, ...] = ()
+
+    @property
+    def axis(self) -> str:
+        return self.axes[0]
+
+    @property
+    def device_count(self) -> int:
+        """Number of devices along the axes."""
+        return math.prod(axis_size(self.sharding, axis) for axis in self.axes)
 
     @property
     def saved_bytes(self) -> int:
-        return self.byte_size - self.byte_size // axis_size(self.sharding, self.axis)
+        return self.byte_size - self.byte_size // self.device_count
 
 
 def replicated_argument(subject: Subject) -> Iterator[Finding]:
-    """Yields findings of arguments with arrays that could be split: state together by argument and axis, others alone."""
+    """Yields findings of arguments with arrays that could be split.
+
+    State, and arrays of which devices read a part, are together by argument and axis; others are alone.
+    """
     arrays = [each for each in subject.shardings if each.kind == "argument"]
-    wholes = [whole for each in arrays if (whole := _whole(each, arrays)) is not None]
-    if sum(each.saved_bytes for each in wholes) < LEAST_SHARE * subject.peak_bytes or isinstance(
-        subject.before, Unavailable
-    ):
+    if isinstance(subject.before, Unavailable):
         return
     results = subject.compiled.program.results
-    states: dict[tuple[str, str], list[_Whole]] = {}
-    for each in wholes:
-        if _is_state(each.array, _uses(subject, each.parameter), results):
-            states.setdefault((argument_root(each.array.name), each.axis), []).append(each)
-        elif each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
-            yield _finding(
-                subject,
-                [each],
-                f"although other arrays of `{argument_root(each.array.name)}` are split",
-                is_state=False,
-            )
+    states: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
+    parts: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
+    others: list[_Whole] = []
+    for array in arrays:
+        whole, root = _whole(array, arrays), argument_root(array.name)
+        if whole is not None and _is_state(array, _uses(subject, whole.parameter), results):
+            states.setdefault((root, whole.axes), []).append(whole)
+        elif (part := _read_in_part(subject, array)) is not None:
+            parts.setdefault((root, part.axes), []).append(part)
+        elif whole is not None:
+            others.append(whole)
     for group in states.values():
-        yield _finding(subject, group, "although the program only combines them element by element", is_state=True)
+        if sum(each.saved_bytes for each in group) >= LEAST_SHARE * subject.peak_bytes:
+            yield _finding(subject, group, "although the program only combines them element by element", is_state=True)
+    for group in parts.values():
+        if sum(each.byte_size for each in group) >= LEAST_PART * subject.peak_bytes:
+            yield _finding(subject, group, "although each device reads only a part of them", caution=_PART_CAUTION)
+    for each in others:
+        if each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
+            although = f"although other arrays of `{argument_root(each.array.name)}` are split"
+            yield _finding(subject, [each], although, caution=_ARGUMENT_CAUTION)
 
 
-def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, *, is_state: bool) -> Finding:
+def _finding(
+    subject: Subject,
+    wholes: Sequence[_Whole],
+    although: str,
+    *,
+    is_state: bool = False,
+    caution: str = _STATE_CAUTION,
+) -> Finding:
     first = wholes[0]
     names = format_list([f"`{each.array.name}`" for each in wholes], most=_MOST_NAMED)
     numbers = {each.parameter for each in wholes}
     size = sum(each.byte_size for each in wholes)
-    count = axis_size(first.sharding, first.axis)
     reused = reused_parameters(subject.module)
     # The new version of state is split too: it is another array unless it has the buffer of the old one.
     saved = sum(each.saved_bytes * (2 if is_state and each.parameter not in reused else 1) for each in wholes)
+    copies = {kernel.name: kernel for each in wholes for kernel in _copies(subject, each.slices)}
+    saved += sum(kernel.shape.byte_size for kernel in copies.values())
     title = (
-        f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {count} devices"
-        f" of axis {first.axis}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
+        f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {first.device_count} devices"
+        f" of {'axis' if len(first.axes) == 1 else 'axes'} {'+'.join(first.axes)}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
     )
     specs = dict.fromkeys(f"{each.array.name}: {_split(each)}" for each in wholes[:_MOST_NAMED])
     more = f"\n# and {counted(len(wholes) - _MOST_NAMED, 'more array')}" if len(wholes) > _MOST_NAMED else ""
     return subject.finding(
         KIND, title, "\n".join([f"# shardings of the arguments{' and of their new versions (out_shardings)' * is_state}", *specs]) + more, gain_bytes=saved,
-        caution=_STATE_CAUTION if is_state else _ARGUMENT_CAUTION,
-        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
-        edits=(*(SplitParameter(each.parameter, each.dimension, each.axis) for each in wholes), *(_kept(subject, wholes) if is_state else ())),
+        caution=caution, saved_part=float(bool(copies)),
+        instructions=[*(p.name for p in subject.module.entry.parameters if p.parameter_number in numbers), *copies],
+        edits=(*(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes), *(_kept(subject, wholes) if is_state else ())),
     )  # fmt: skip
+
+
+def _copies(subject: Subject, slices: Sequence[Instruction]) -> Iterator[Instruction]:
+    """Yields the kernels that only write a copy of a part to main memory, before any loop."""
+    for each in slices:
+        name = subject.kernels.kernel(each)
+        kernel = None if name is None else subject.module.instruction(name)
+        if kernel is None or not kernel.computation.is_entry or kernel.shape.is_tuple:
+            continue
+        is_in_main_memory = kernel.shape.layout is None or not kernel.shape.layout.memory_space
+        if is_in_main_memory and _opcodes(kernel) <= _SLICING:
+            yield kernel
+
+
+def _opcodes(kernel: Instruction) -> set[str]:
+    if kernel.opcode != "fusion":
+        return {kernel.opcode}
+    return {each.opcode for each in kernel.called_computations[0].instructions}
 
 
 def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
@@ -119,7 +178,7 @@ def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
 def _split(whole: _Whole) -> str:
     """Returns the code of the sharding with the axis."""
     axes = [*whole.sharding.axes]
-    axes[whole.dimension] = (*axes[whole.dimension], whole.axis)
+    axes[whole.dimension] = (*axes[whole.dimension], *whole.axes)
     return spec_code(axes)
 
 
@@ -136,7 +195,7 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
                 axis_size(sharding, a) for a in sharding.axes[dimension]
             )
             if sharding.shape[dimension] and sharding.shape[dimension] % whole_count == 0:
-                return _Whole(array, sharding, array.number, byte_size, axis, dimension)
+                return _Whole(array, sharding, array.number, byte_size, (axis,), dimension)
     return None
 
 
@@ -150,6 +209,32 @@ def _is_state(array: ArraySharding, uses: Reached, results: Sequence[Result]) ->
     )
 
 
+def _read_in_part(subject: Subject, array: ArraySharding) -> _Whole | None:
+    """Returns an array of which each device only reads the part at its place along axes, with these; None for others."""
+    sharding, byte_size = array.sharding, array.part_bytes
+    if isinstance(sharding, Unavailable) or isinstance(byte_size, Unavailable) or array.number is None:
+        return None
+    if byte_size < LEAST_SHARE * LEAST_PART * subject.peak_bytes or not sharding.replicated_over:
+        return None
+    part = read_part(subject.module.entry.parameters[array.number], sharding.mesh.size)
+    if part is None or any("shard_map" in each.op_name for each in part.slices):  # its body would need another code
+        return None
+    for axes in (order for n in (1, 2) for order in itertools.permutations(sharding.replicated_over, n)):
+        numbers, count = np.zeros(sharding.mesh.size, np.int64), 1
+        for axis in axes:
+            numbers = numbers * axis_size(sharding, axis) + _positions(sharding, axis)
+            count *= axis_size(sharding, axis)
+        if count == part.count and tuple(numbers.tolist()) == part.numbers:
+            return _Whole(array, sharding, array.number, byte_size, axes, part.dimension, part.slices)
+    return None
+
+
+def _positions(sharding: Sharding, axis: str) -> npt.NDArray[np.int64]:
+    """Returns the position of each partition along an axis."""
+    mesh = sharding.mesh
+    return mesh.coordinates(mesh.position_of_id)[mesh.axis_names.index(axis)]
+
+
 def _is_split_beside(subject: Subject, whole: _Whole, arrays: Sequence[ArraySharding]) -> bool:
     """Reports whether an array is an exception: whole, while most other weights below the same argument are split.
 
@@ -160,8 +245,34 @@ def _is_split_beside(subject: Subject, whole: _Whole, arrays: Sequence[ArrayShar
         return False
     others = [each for each in arrays if argument_root(each.name) == root and each.number != whole.parameter]
     weights = [each for each in others if not _is_state(each, _uses(subject, each.number), results)]
-    split = sum(math.prod(each.shape) for each in weights if _splits(each, whole.axis))
-    return split > sum(math.prod(each.shape) for each in weights) / 2
+    split = [each for each in weights if _splits(each, whole.axis)]
+    if sum(math.prod(each.shape) for each in split) <= sum(math.prod(each.shape) for each in weights) / 2:
+        return False
+    return not _is_data_parallel(subject, whole, arrays, {each.number for each in split})
+
+
+def _is_data_parallel(
+    subject: Subject, whole: _Whole, arrays: Sequence[ArraySharding], beside: Collection[int | None]
+) -> bool:
+    """Reports whether devices along the axis use an array with different data, and gather none of the split ones beside it."""
+    over_axis = [
+        each
+        for each in subject.collectives
+        if each.opcode in _COMBINING and not isinstance(each.axes, Unavailable) and whole.axis in map(str, each.axes)
+    ]
+    for each in over_axis:
+        if each.opcode == "all-gather":
+            source = argument_behind(subject.module.instruction(each.name))
+            if source is not None and source.parameter_number in beside and source.computation.is_entry:
+                return False
+    parameter, positions = subject.module.entry.parameters[whole.parameter], _positions(whole.sharding, whole.axis)
+    users = [each for each in device_uses(parameter, len(positions)) if each.user is not None]
+    return differs(
+        [operand for each in users if each.user is not None for operand in each.user.operands if operand.row != each.value.row],
+        {each.number for each in arrays if each.number is not None and _splits(each, whole.axis)},
+        {each.name for each in over_axis},
+        positions.tolist(),
+    )  # fmt: skip
 
 
 def _uses(subject: Subject, parameter: int | None) -> Reached:

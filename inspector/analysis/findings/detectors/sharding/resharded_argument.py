@@ -11,11 +11,11 @@ from inspector.analysis.findings.detectors.sharding.resharding import exchanges_
 from inspector.analysis.findings.edits import MoveAxis
 from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.invariants import is_joined
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.errors import Unavailable
+from inspector.hlo.loops import is_joined
 from inspector.hlo.module import Instruction
 from inspector.support.units import format_bytes
 
