@@ -40,6 +40,8 @@ _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
+_SAME_SHARE = 1e-3
+"""Smallest share of the time by which two programs differ."""
 _ROUNDS = 5
 _FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
 _RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
@@ -53,12 +55,13 @@ class Proof:
     """The comparison of a program with its form after the remedy.
 
     Attributes:
-      verdict: "proven" if the remedy saves memory or time, "no gain", "worse", "cannot be tried", or "not tried" if the time limit was
-        over first.
+      verdict: "proven" if the remedy saves what the finding promises, memory or time; "no gain", "worse", "cannot be tried", or "not
+        tried" if the time limit was over first.
       reason: why it cannot be or was not tried; "" otherwise.
       gain_bytes: peak memory of one device that it saves, in bytes, between both compiles; for lifted constants, bytes of
         the executable.
-      gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated.
+      gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated. 0 for less than a
+        thousandth of the program's time.
       is_measured: True if `gain_s` is measured.
       values: how the results agree, in words; Unavailable if they were not compared.
       compiled: the changed program; None if it could not be compiled.
@@ -80,9 +83,12 @@ class Proof:
         parts = []
         if self.gain_bytes:
             parts.append(f"{format_bytes(abs(self.gain_bytes))} {'less' if self.gain_bytes > 0 else 'more'} memory")
-        if not isinstance(self.gain_s, Unavailable) and self.gain_s:
+        elif self.verdict != "proven":
+            parts.append("the same memory")
+        if not isinstance(self.gain_s, Unavailable):
             how = "measured" if self.is_measured else "estimated"
-            parts.append(f"{format_seconds(abs(self.gain_s))} {'faster' if self.gain_s > 0 else 'slower'} ({how})")
+            change = f"{format_seconds(abs(self.gain_s))} {'faster' if self.gain_s > 0 else 'slower'}"
+            parts.append(f"{change if self.gain_s else 'the same time'} ({how})")
         if not isinstance(self.values, Unavailable):
             parts.append(self.values)
         elif self.values != _NOT_RUN:
@@ -193,10 +199,12 @@ def _compared(
             before_s, after_s = (float(np.median(each)) for each in runs.durations)
             gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
     saved = _saved(gain_s, whole_s), gain_bytes / max(1, size(compiled))
+    if not isinstance(gain_s, Unavailable) and abs(saved[0]) < _SAME_SHARE:
+        gain_s = 0.0
     verdict: Verdict = "no gain"
     if not isinstance(values, Unavailable) and not agree:
         verdict = "worse"
-    elif max(saved) >= LEAST_SHARE:
+    elif any(part >= LEAST_SHARE for part, is_promised in zip(saved, _promises(finding), strict=True) if is_promised):
         verdict = "proven"
     elif isinstance(gain_s, Unavailable) and finding.share:
         needs, reason = _needed(runs, gain_s)
@@ -204,6 +212,15 @@ def _compared(
     elif min(saved) <= -LEAST_SHARE:
         verdict = "worse"
     return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other)
+
+
+def _promises(finding: Finding) -> tuple[bool, bool]:
+    """Returns whether a finding promises to save time, and memory. One with an unknown gain may save either."""
+    for least in (LEAST_SHARE, 0.0):
+        found = finding.share > 0 and finding.share >= least, finding.gain_bytes > 0 and finding.byte_share >= least
+        if any(found):
+            return found
+    return True, True
 
 
 def _needed(runs: _Runs | Unavailable, unknown: Unavailable) -> tuple[Verdict, str]:

@@ -10,10 +10,14 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.findings.edits import SetFlags
 from inspector.analysis.findings.finding import Finding, ranked
 from inspector.analysis.findings.registry import DETECTORS, KINDS
+from inspector.engines.choice import engine_for
 from inspector.errors import ParameterError, Unavailable
 from inspector.stages.findings import Findings
+from inspector.stages.proof import prove
+from inspector.support.units import format_bytes
 from tests.findings.test_undonated import PARAMS, X, found, sgd
 
 
@@ -95,9 +99,31 @@ def test_findings_cross_processes() -> None:
 
 def test_a_change_that_cannot_be_made_says_so() -> None:
     compiled = inspector.lower(lambda x: jnp.tanh(x), X).compile(target="cpu")
-    from inspector.engines.choice import engine_for
-    from inspector.stages.proof import prove
-
     proof = prove(finding(), compiled, engine_for(None, compiled.program, compiled.target), lambda _: 1.0, run=False)
     assert proof.verdict == "cannot be tried"
     assert str(proof) == "cannot be tried: this change cannot be made automatically"
+
+
+@pytest.mark.parametrize(
+    ("promise", "saves_memory", "seconds", "text"),
+    [
+        ({"gain_bytes": 1 << 20, "byte_share": 0.5}, True, 1.0005, "proven: {} less memory, the same time (estimated)"),
+        ({"gain_bytes": 1 << 20, "byte_share": 0.5}, False, 0.5, "no gain: the same memory, 500 ms faster (estimated)"),
+        ({"gain_bytes": 1 << 20, "byte_share": 0.5}, False, 1.5, "worse: the same memory, 500 ms slower (estimated)"),
+        ({"share": 0.5}, True, 0.9995, "no gain: {} less memory, the same time (estimated)"),
+        ({"share": 0.5, "gain_bytes": 1, "byte_share": 0.001}, True, 1.0, "no gain: {} less memory, the same time (estimated)"),
+        ({"share": 0.5}, False, 0.5, "proven: 500 ms faster (estimated)"),
+        ({"share": 0.5, "gain_bytes": 1 << 20, "byte_share": 0.5}, True, 1.0, "proven: {} less memory, the same time (estimated)"),
+        ({}, True, 1.0, "proven: {} less memory, the same time (estimated)"),
+    ],
+)  # fmt: skip
+def test_a_proof_needs_the_gain_that_the_finding_promises(
+    promise: dict[str, Any], saves_memory: bool, seconds: float, text: str
+) -> None:
+    compiled = inspector.lower(sgd, PARAMS, X).compile(target="cpu")
+    donated = compiled.findings(kinds=["undonated"])[0].edits if saves_memory else (SetFlags(()),)
+    engine = engine_for(None, compiled.program, compiled.target)
+    given = dataclasses.replace(finding(), edits=donated, **promise)
+    proof = prove(given, compiled, engine, lambda each: 1.0 if each is compiled else seconds, run=False)
+    assert str(proof) == text.format(format_bytes(proof.gain_bytes))
+    assert (proof.gain_bytes > 0) == saves_memory
