@@ -11,6 +11,7 @@ import pytest
 
 import inspector
 from inspector.compilation.compiled import executable_of
+from tests.absent import needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "large-constant"
@@ -54,6 +55,16 @@ def test_closed_over_arrays(fun: Any, x: Any, size: int) -> None:
     assert proof.verdict == "proven"
     assert proof.gain_bytes == pytest.approx(size, rel=0.1)
     assert str(proof.values).startswith(("equal results", "results agree"))
+
+
+@needs_tpu
+def test_libtpu_stores_constants_three_times() -> None:
+    """As they were written, and twice as they are kept: here in a narrower type, to which XLA converts them."""
+    table = np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32)
+    (finding,) = found(KIND, lambda x: x @ table, jax.ShapeDtypeStruct((8, 1024), jnp.bfloat16), target="tpu:v5e:1x1")
+    assert "f32[1024,512] (2 MiB)" in finding.title
+    assert finding.gain_bytes > 2 * 2 * MIB * 0.9
+    assert finding.prove(run=False).gain_bytes == pytest.approx(finding.gain_bytes, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
@@ -93,7 +94,7 @@ def test_a_large_array_beside_split_ones() -> None:
         "`params['embedding']` (256 KiB per device) is whole on each of the 8 devices of axis d, although other arrays of"
         " `params` are split."
     )
-    assert finding.remedy == "# shardings of the arguments\nparams['embedding']: P('d')"
+    assert "\n    \"['embedding']\": P('d'),\n}" in finding.remedy
     assert finding.edits == (SplitParameter(0, 0, "d"),)
 
 
@@ -128,28 +129,28 @@ def caches(mesh: Any, *spec: Any, layers: int = 0) -> dict[str, jax.ShapeDtypeSt
 
 
 def decoded(cache: Any, q: jax.Array) -> jax.Array:
-    return attended(q, cache["k"], cache["v"], jax.NamedSharding(DM, P("d", "m")))
+    return attended(q, cache["k"], cache["v"], NamedSharding(DM, P("d", "m")))
 
 
 def decoded_in_layers(cache: Any, q: jax.Array) -> jax.Array:
     def layer(q: jax.Array, kv: Any) -> tuple[jax.Array, None]:
-        return q + attended(q, kv["k"], kv["v"], jax.NamedSharding(DM, P("d", "m"))), None
+        return q + attended(q, kv["k"], kv["v"], NamedSharding(DM, P("d", "m"))), None
 
     return jax.lax.scan(layer, q, cache)[0]
 
 
 def decoded_on_three_axes(cache: Any, q: jax.Array) -> jax.Array:
-    return attended(q, cache["k"], cache["v"], jax.NamedSharding(THREE, P("x", "z")))
+    return attended(q, cache["k"], cache["v"], NamedSharding(THREE, P("x", "z")))
 
 
 def decoded_on_two_axes(cache: Any, q: jax.Array) -> jax.Array:
-    return attended(q, cache["k"], cache["v"], jax.NamedSharding(THREE, P("x", ("z", "y"))))
+    return attended(q, cache["k"], cache["v"], NamedSharding(THREE, P("x", ("z", "y"))))
 
 
 def decoded_and_measured(cache: Any, q: jax.Array) -> Any:
     """The norm over the heads needs all of them on each device."""
     norm = jax.lax.rsqrt(jnp.sum(cache["k"] ** 2 + cache["v"] ** 2, (2, 3), keepdims=True))
-    return decoded(cache, q), jax.lax.with_sharding_constraint(norm, jax.NamedSharding(DM, P("d")))
+    return decoded(cache, q), jax.lax.with_sharding_constraint(norm, NamedSharding(DM, P("d")))
 
 
 def sliced_by_hand(w: jax.Array) -> jax.Array:
@@ -174,7 +175,7 @@ def test_each_device_reads_a_part(fun: Any, cache: Any, q: Any, axes: tuple[str,
     (finding,) = before.findings(kinds=["replicated-argument"])
     assert finding.title.startswith("`cache['k']`, `cache['v']` (")
     assert finding.title.endswith("although each device reads only a part of them.")
-    assert finding.remedy == f"# shardings of the arguments\ncache['k']: {spec}\ncache['v']: {spec}"
+    assert finding.remedy.startswith(f"specs = {{\n    \"['k']\": {spec},\n    \"['v']\": {spec},\n}}\n")
     dimension = len(cache["k"].shape) - 2
     assert finding.edits == tuple(SplitParameter(n, dimension, axis) for n in (0, 1) for axis in axes)
     proof = finding.prove(run=False)
@@ -228,6 +229,52 @@ def test_the_proof_equals_the_compile_by_hand() -> None:
         sum(isinstance(each, KeepResult) for each in finding.edits or ()) == 2
     )  # the parameters stay whole, and donated
     assert finding.gain_bytes >= proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes > 0
+
+
+def test_the_remedy_can_be_pasted() -> None:
+    """Into a program whose state has tuples: all arrays of the state are split, and the others are as they were."""
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    whole, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("d"))
+    params = [jax.device_put(jnp.ones((64, 64)), split) for _ in range(8)]
+    state = {
+        "p": tuple(params),
+        "m": tuple(jax.device_put(jnp.ones((64, 64)), whole) for _ in range(8)),
+        "s": jax.device_put(jnp.ones(64), whole),
+    }
+
+    def step(state: Any) -> Any:
+        m = tuple(0.9 * m + 0.1 * p for m, p in zip(state["m"], state["p"], strict=True))
+        return {
+            "p": tuple(p - 0.1 * (m @ m) for p, m in zip(state["p"], m, strict=True)),
+            "m": m,
+            "s": jnp.cumsum(state["s"]),
+        }
+
+    (finding, *_) = found((step, (state,)))
+    assert "more array" not in finding.remedy
+    names = {"jax": jax, "mesh": mesh, "NamedSharding": NamedSharding, "P": P, "state": state}
+    exec(finding.remedy, names)
+    changed = names["state"]
+    assert isinstance(changed, dict)
+    assert [each.sharding.spec for each in changed["m"]] == [P("d")] * 8
+    assert changed["s"] is state["s"]
+
+
+def averaged(params: Any, average: Any) -> Any:
+    """The new average is split as the parameters, without a request."""
+    return jax.tree.map(lambda a, p: 0.9 * a + 0.1 * p, average, params)
+
+
+@pytest.mark.parametrize("donated", [(), (1,)])
+def test_a_new_version_that_is_split_is_not_counted(donated: tuple[int, ...]) -> None:
+    average = {"v": array(SHAPES["v"]), "w": array((1024, 128))}
+    params = {"v": array(SHAPES["v"], "d"), "w": array((1024, 128), "d")}
+    program = inspector.lower(averaged, params, average, donate_argnums=donated).compile(target="cpu:8")
+    (finding,) = program.findings(kinds=["replicated-argument"])
+    proof = finding.prove(run=False)
+    assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.1)
+    size = 4 * 128 * (64 + 1024)
+    assert finding.gain_bytes == size * (7 / 8 + len(donated) / 8)  # a donated part has room for the new version
 
 
 def test_the_gain_without_donation_is_an_upper_bound() -> None:

@@ -80,6 +80,12 @@ class Subject:
     def _arguments(self) -> Mapping[int, str]:
         return {a.parameter: a.path for a in self.compiled.program.arguments if a.parameter is not None}
 
+    @functools.cached_property
+    def donated(self) -> frozenset[int]:
+        """Numbers of the parameters that the caller donates."""
+        arguments = self.compiled.program.arguments
+        return frozenset(a.parameter for a in arguments if a.parameter is not None and a.donated)
+
     def argument(self, value: Value) -> str:
         """Returns the name of the argument that a value of the HLO before optimization is; "" if it is none."""
         return self.argument_of(value.instruction)

@@ -41,7 +41,12 @@ from inspector.support.units import counted, format_bytes, format_list
 KIND = "replicated-argument"
 LEAST_PART = 0.1
 """Smallest part of the peak memory for which an argument is reported that is not state of an optimizer."""
-_MOST_NAMED = 3
+_MOST_NAMED, _MOST_SPECS = 3, 8
+_PUT = (
+    "def put(path, x):",
+    "    spec = specs.get(jax.tree_util.keystr(path))",
+    "    return x if spec is None else jax.device_put(x, NamedSharding(mesh, spec))",
+)
 _SLICING = frozenset({"dynamic-slice", "bitcast", "reshape", "parameter", "constant", "partition-id"})
 _COMBINING = frozenset({"all-gather", "all-reduce"})
 """Collectives after which the devices along the axis have equal values."""
@@ -127,23 +132,51 @@ def _finding(
     names = format_list([f"`{each.array.name}`" for each in wholes], most=_MOST_NAMED)
     numbers = {each.parameter for each in wholes}
     size = sum(each.byte_size for each in wholes)
-    reused = reused_parameters(subject.module)
-    # The new version of state is split too: it is another array unless it has the buffer of the old one.
-    saved = sum(each.saved_bytes * (2 if is_state and each.parameter not in reused else 1) for each in wholes)
+    saved = sum(each.saved_bytes + (_saved_of_new(subject, each) if is_state else 0) for each in wholes)
     copies = {kernel.name: kernel for each in wholes for kernel in _copies(subject, each.slices)}
-    saved += sum(kernel.shape.byte_size for kernel in copies.values())
+    saved = min(saved + sum(kernel.shape.byte_size for kernel in copies.values()), subject.peak_bytes or saved)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {first.device_count} devices"
         f" of {'axis' if len(first.axes) == 1 else 'axes'} {'+'.join(first.axes)}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
     )
-    specs = dict.fromkeys(f"{each.array.name}: {_split(each)}" for each in wholes[:_MOST_NAMED])
-    more = f"\n# and {counted(len(wholes) - _MOST_NAMED, 'more array')}" if len(wholes) > _MOST_NAMED else ""
     return subject.finding(
-        KIND, title, "\n".join([f"# shardings of the arguments{' and of their new versions (out_shardings)' * is_state}", *specs]) + more, gain_bytes=saved,
+KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
         caution=caution, saved_part=float(bool(copies)),
         instructions=[*(p.name for p in subject.module.entry.parameters if p.parameter_number in numbers), *copies],
         edits=(*(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes), *(_kept(subject, wholes) if is_state else ())),
     )  # fmt: skip
+
+
+def _remedy(wholes: Sequence[_Whole], *, is_state: bool) -> str:
+    """Returns the code that splits arrays below one argument."""
+    root = argument_root(wholes[0].array.name)
+    after = "  # once, where it is made"
+    versions = "\n# and the same out_shardings of their new versions" * is_state
+    if wholes[0].array.name == root:
+        return f"{root} = jax.device_put({root}, NamedSharding(mesh, {_split(wholes[0])})){after}{versions}"
+    specs = [f'    "{each.array.name[len(root) :]}": {_split(each)},' for each in wholes[:_MOST_SPECS]]
+    if len(wholes) > _MOST_SPECS:
+        specs.append(f"    # and {counted(len(wholes) - _MOST_SPECS, 'more array')}")
+    call = f"{root} = jax.tree_util.tree_map_with_path(put, {root}){after}{versions}"
+    return "\n".join(["specs = {", *specs, "}", *_PUT, call])
+
+
+def _saved_of_new(subject: Subject, whole: _Whole) -> int:
+    """Returns the bytes that the new version of state no longer takes beside the old one.
+
+    It is split too. If XLA splits it already, a donated array that is split has room for it.
+    """
+    if whole.parameter in reused_parameters(subject.module):
+        return 0
+    numbers = _versions(whole.array, _uses(subject, whole.parameter), subject.compiled.program.results)
+    for each in subject.shardings:
+        if each.kind != "result" or each.number not in numbers or isinstance(each.sharding, Unavailable):
+            continue
+        if whole.axis in each.sharding.replicated_over:
+            return whole.saved_bytes
+        part, is_donated = whole.byte_size // whole.device_count, whole.parameter in subject.donated
+        return part if is_donated and each.part_bytes == part else 0
+    return 0
 
 
 def _copies(subject: Subject, slices: Sequence[Instruction]) -> Iterator[Instruction]:
@@ -201,12 +234,20 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
 
 def _is_state(array: ArraySharding, uses: Reached, results: Sequence[Result]) -> bool:
     """Reports whether a program combines an array element by element only, and returns the new one by the same name."""
+    return uses.opcodes <= _BY_ELEMENT and bool(_versions(array, uses, results))
+
+
+def _versions(array: ArraySharding, uses: Reached, results: Sequence[Result]) -> list[int]:
+    """Returns the positions of the results that are new versions of an array, by their names."""
     keys = path_keys(array.name)
-    return uses.opcodes <= _BY_ELEMENT and any(
-        results[number].shape == array.shape and bool(keys) and path_keys(results[number].path)[-len(keys) :] == keys
-        for number in uses.results
+    return [
+        number
+        for number in sorted(uses.results)
         if number < len(results)
-    )
+        and results[number].shape == array.shape
+        and bool(keys)
+        and path_keys(results[number].path)[-len(keys) :] == keys
+    ]
 
 
 def _read_in_part(subject: Subject, array: ArraySharding) -> _Whole | None:
