@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.collectives.exchanges.torus import Torus
-from inspector.analysis.findings.detectors.sharding.axis_order import orders_of, saved_s
+from inspector.analysis.findings.detectors.sharding.axis_order import orders_of, saved_s, shortest
 from inspector.analysis.findings.edits import PlaceDevices
 from inspector.errors import Unavailable
 from inspector.stages.findings import Finding
@@ -151,3 +151,10 @@ def _seconds(compiled: inspector.Compiled) -> float:
     seconds = compiled.roofline().total.least_s
     assert not isinstance(seconds, Unavailable)
     return float(seconds)
+
+
+def test_the_shortest_code_with_nearly_the_best_gain() -> None:
+    orders = {(0, 1): ".reshape(1, 2)", (1, 0): ".reshape(1, 2).transpose(1, 0)", (2, 3): ""}
+    assert shortest({(0, 1): 0.985, (1, 0): 1.0, (2, 3): 0.5}, orders) == (0, 1)
+    assert shortest({(0, 1): 0.97, (1, 0): 1.0, (2, 3): 0.5}, orders) == (1, 0)
+    assert shortest({(0, 1): 0.0, (1, 0): -1.0}, orders) == ()

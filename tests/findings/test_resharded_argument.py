@@ -120,3 +120,31 @@ def test_arguments_that_a_tpu_copies_in_slices() -> None:
     )
     findings = found(KIND, experts, *args, target="tpu:v5e:2x4")
     assert sorted(each.title[:6] for each in findings) == ["`down`", "`up` a"]
+
+
+def used_late(w: Any, x: Any, mask: Any) -> Any:
+    """The exchange of a small mask runs beside the products."""
+    h = jax.nn.relu(x @ w["a"]) @ w["b"]
+    return h * on(mask, "d").mean(1, keepdims=True)
+
+
+def test_an_exchange_beside_longer_work_is_silent() -> None:
+    w = {"a": array((1024, 4096)), "b": array((4096, 1024))}
+    args = w, array((4096, 1024), "d"), array((4096, 16), None, "d")
+    assert not all_found(KIND, used_late, *args, target="gpu:h100:8")
+    (finding,) = all_found(KIND, used_late, *args, target="cpu:8")  # without links, its time is unknown
+    assert "`mask`" in finding.title
+
+
+def grouped(w: Any, x: Any) -> Any:
+    """Both weights are exchanged, one of them beside the product with the other."""
+    first, second = (on(each, "d") for each in w)
+    return on(jnp.einsum("ecf,efd->ecd", jax.nn.gelu(jnp.einsum("ecd,edf->ecf", x, first)), second), "d")
+
+
+def test_the_gain_is_what_the_schedule_loses() -> None:
+    w = [array(shape, None, "d", dtype=jnp.bfloat16) for shape in ((8, 1024, 4096), (8, 4096, 1024))]
+    findings = found(KIND, grouped, w, array((8, 512, 1024), "d", dtype=jnp.bfloat16), target="gpu:h100:8")
+    assert len(findings) == 2
+    for finding in findings:
+        assert finding.gain_s == pytest.approx(finding.prove(run=False).gain_s, rel=0.1)

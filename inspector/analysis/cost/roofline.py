@@ -14,7 +14,7 @@ operation overlaps with others until an instruction waits for it (`analysis/cost
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.collectives.collectives import Collectives
@@ -211,6 +211,40 @@ def schedule(
         share = Interval(shown.root.name, "device", "memory", played.spent.seconds, seconds, is_wait=True)
         items = (*items, share)
     return Schedule(shown.name, peak, items, tuple(dict.fromkeys((*doubts, *played.missing))))
+
+
+class ShorterTime:
+    """The estimated time of one execution of a module if some kernels take less time, by the simulated schedule."""
+
+    def __init__(
+        self,
+        module: Module,
+        costs: Mapping[str, InstructionCost],
+        peak: Peak,
+        collectives: Collectives | None,
+        target: Target | None,
+    ) -> None:
+        """Computes the times of all kernels. Arguments as for `roofline`."""
+        self._module, self._peak = module, peak
+        timed, _ = timed_kernels(module, costs, peak, collectives, target)
+        self._works = works(timed)
+        names = {each.kernel.instruction.name: name for name, each in zip(self._works, timed, strict=True)}
+        self._name_of_work: Mapping[str, str] = names
+
+    def seconds(self, kernels: Collection[str], left: float) -> float:
+        """Returns the time if kernels, named as in the roofline, take a part of their time. Unknown times count 0.
+
+        Args:
+          kernels: their names.
+          left: the part of their time that is left; 0 to remove them.
+        """
+        changed = dict(self._works)
+        for kernel in kernels:
+            work = changed.pop(self._name_of_work[kernel])
+            if left:
+                shorter = dataclasses.replace(work, seconds=left * work.seconds, beside_s=left * work.beside_s)
+                changed[self._name_of_work[kernel]] = shorter
+        return _whole_time(play(self._module.entry, changed).spent, self._peak)[0]
 
 
 def _whole_time(spent: Spent, peak: Peak) -> tuple[float, Bound]:

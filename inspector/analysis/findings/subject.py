@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.cost.kernel_time import KernelTimes
-from inspector.analysis.cost.roofline import Roofline
+from inspector.analysis.cost.roofline import Roofline, ShorterTime
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.findings.before import Before, Kernels
 from inspector.analysis.findings.dataflow import Value
@@ -208,6 +208,33 @@ class Subject:
         """Returns the bytes that kernels access or send, as far as they are known."""
         return sum(_bytes_of(self.points[name]) for name in self._kernels_of(names))
 
+    @functools.cached_property
+    def _shorter_time(self) -> ShorterTime | Unavailable:
+        peak = self.roofline.peak
+        if isinstance(peak, Unavailable):
+            return peak
+        return ShorterTime(self.module, self.costs, peak, self.collectives, self.compiled.target)
+
+    def seconds_saved(self, names: Iterable[str], saved_part: float) -> float | Unavailable:
+        """Returns the seconds by which the program is faster if kernels take less time, by the simulated schedule.
+
+        A collective or a copy beside them may take as long, so that less is saved than they take.
+
+        Args:
+          names: names of instructions.
+          saved_part: the part of their time that is saved, up to 1.
+        """
+        listed = self._kernels_of(names)
+        seconds, shorter = self.seconds(listed), self._shorter_time
+        if isinstance(seconds, Unavailable) or isinstance(shorter, Unavailable):
+            return seconds if isinstance(seconds, Unavailable) else saved_part * seconds
+        saved = shorter.seconds((), 0.0) - shorter.seconds(listed, 1.0 - saved_part)
+        return max(0.0, min(saved_part * seconds, saved))
+
+    def are_beside_collectives(self, kernels: Collection[str]) -> bool:
+        """Reports whether a collective runs beside one of some kernels. XLA may order them otherwise if they are shorter."""
+        return any(name in kernels for point in self.roofline.points for name in point.beside)
+
     def share(self, names: Iterable[str]) -> float:
         """Returns the share of the time that kernels take, or of the accessed bytes if there are no roofs. From 0 to 1."""
         listed = self._kernels_of(names)
@@ -233,6 +260,7 @@ class Subject:
         compile_s: float = 0.0,
         is_upper_bound: bool = False,
         of_iteration_s: float = 0.0,
+        is_scheduled: bool = False,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -251,11 +279,14 @@ class Subject:
           compile_s: seconds of the compile that the remedy saves.
           is_upper_bound: whether `saved_part` is an upper bound.
           of_iteration_s: the seconds of one iteration of the loop if `saved_s` is for an iteration of a loop of unknown length; otherwise 0.
+          is_scheduled: whether only the time counts that nothing beside the kernels takes; see `seconds_saved`.
         """
         names = tuple(instructions)
         seconds = self.seconds(names) if saved_part else 0.0
         if not isinstance(seconds, Unavailable):
             seconds = saved_part * seconds if saved_s is None or isinstance(saved_s, Unavailable) else saved_s
+        if is_scheduled and saved_part:
+            seconds = self.seconds_saved(names, saved_part)
         return Finding(
             kind,
             title,

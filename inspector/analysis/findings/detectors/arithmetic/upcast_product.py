@@ -34,6 +34,9 @@ _COMBINES_INSIDE = (0, 12)
 _NAMES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # `float64` finds wider ones
 
 
+_BESIDE_CAUTION = "Collectives run beside these products. XLA may order them in another way if the products are shorter: the proof shows the gain."
+
+
 class _Product(NamedTuple):
     """A product with converted operands.
 
@@ -121,7 +124,8 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
     names = " and ".join(f"`{each}`" for each in products[0].arguments if each)
     are_both = len(products[0].converted) == 2
     what = "Both operands" if are_both else "One operand"
-    more = f" ({names})" if names else ""
+    is_one_named = are_both and sum(map(bool, products[0].arguments)) == 1
+    more = f" ({'one is ' * is_one_named}{names})" if names else ""
     times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
     title = (
         f"{what}{more} of the product {shapes_text(first)}{times} {'are' if are_both else 'is'} converted from {narrow_name} to {wide_name}"
@@ -129,6 +133,8 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
     )
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"
     caution = "" if both else f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter."
+    if subject.are_beside_collectives(saved.kernels):
+        caution = f"{caution} {_BESIDE_CAUTION}".strip()
     return subject.finding(
         KIND, title, remedy, instructions=saved.kernels, frames=first.frames, saved_part=saved.part, is_upper_bound=saved.is_upper_bound, caution=caution,
         edits=(

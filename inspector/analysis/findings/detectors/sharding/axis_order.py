@@ -28,6 +28,7 @@ from inspector.support.units import format_seconds
 
 KIND = "axis-order"
 _LEAST_PART = 0.1  # of the exposed time; the model of the links is not more exact
+_NEARLY = 0.98  # of the best gain, for code that is shorter
 _MOST_LATENCY = 0.5  # of the time of a collective; others should be fewer: `small_collectives`
 _MOST_ORDERS = 48
 _MOST_DEVICES = 1024
@@ -50,10 +51,17 @@ def axis_order(subject: Subject) -> Iterator[Finding]:
     now = _times(Pricing(devices, links), exchanges)
     orders = orders_of(torus, mesh.axis_sizes) if exchanges else {}
     gains = {order: saved_s(exchanges, now, _times(Pricing(order, links), exchanges)) for order in orders}
-    best = max(gains, key=lambda order: gains[order], default=())
+    best = shortest(gains, orders)
     exposed_s = sum(each.exposed_s for each in exchanges)
     if best and gains[best] > _LEAST_PART * exposed_s:
         yield _finding(subject, exchanges, mesh, torus, best, orders[best], gains[best])
+
+
+def shortest(gains: Mapping[_Order, float], orders: Mapping[_Order, str]) -> _Order:
+    """Returns the order with the shortest code among those that gain nearly as much as the best; () for none."""
+    most = max(gains.values(), default=0.0)
+    good = (order for order in gains if gains[order] >= _NEARLY * most > 0)
+    return min(good, key=lambda order: (len(orders[order]), -gains[order]), default=())
 
 
 def _is_whole(mesh: Mesh, devices: Sequence[int], torus: Torus) -> bool:
@@ -80,9 +88,10 @@ def orders_of(torus: Torus, sizes: Sequence[int]) -> Mapping[_Order, str]:
             ids = np.arange(math.prod(sizes))
             for name, values in steps:
                 ids = ids.reshape(values) if name == "reshape" else ids.transpose(values)
-            if len(found) < _MOST_ORDERS:
-                code = "".join(f".{name}({', '.join(map(str, values))})" for name, values in steps)
-                found.setdefault(tuple(ids.ravel().tolist()), code)
+            order = tuple(ids.ravel().tolist())
+            code = "".join(f".{name}({', '.join(map(str, values))})" for name, values in steps)
+            if order in found or len(found) < _MOST_ORDERS:
+                found[order] = min(found.get(order, code), code, key=len)
     return found
 
 

@@ -107,11 +107,13 @@ def _finding(
         moved[dimension] = (*moved[dimension], axis)
         remedy = f"jax.device_put({array.name}, NamedSharding(mesh, {spec_code(moved)}))  # once, where it is made"
     names = dict.fromkeys((collective.name, *between, *moving_behind(exchange)))
-    yield subject.finding(
-        KIND, title, remedy, instructions=names, frames=collective.origin.frames, saved_part=1.0, saved_s=subject.waited_s(names),
+    found = subject.finding(
+        KIND, title, remedy, instructions=names, frames=collective.origin.frames, saved_part=1.0, is_scheduled=True,
         caution="The program that makes it has to make it in the other sharding.",
         edits=None if dimension is None else (MoveAxis(array.number, dimension, axis),),
     )  # fmt: skip
+    if isinstance(found.gain_s, Unavailable) or found.gain_s:  # 0 if it runs beside longer work
+        yield found
 
 
 def _new_dimension(sharding: Sharding, axis: str, exchange: Instruction) -> int | None:
