@@ -136,6 +136,25 @@ def test_an_exchange_beside_longer_work_is_silent() -> None:
     assert "`mask`" in finding.title
 
 
+def test_a_function_that_constrains_for_several_lines_is_named_with_its_caller() -> None:
+    def once(x: Any) -> Any:
+        return jnp.tanh(on(x, None, "d"))
+
+    def twice(x: Any) -> Any:
+        return once(x) + on(jnp.ones(x.shape), None, "d")
+
+    inner = on.__code__.co_firstlineno + 1
+    (alone,) = found(KIND, once, ROWS, target="cpu:8")
+    assert f"its use at test_resharded_argument.py:{inner} needs" in alone.title
+    (finding,) = found(KIND, twice, ROWS, target="cpu:8")
+    line = once.__code__.co_firstlineno + 1
+    assert (
+        f"its use at test_resharded_argument.py:{line} (through test_resharded_argument.py:{inner}) needs"
+        in finding.title
+    )
+    assert finding.frames[0].line == line
+
+
 def grouped(w: Any, x: Any) -> Any:
     """Both weights are exchanged, one of them beside the product with the other."""
     first, second = (on(each, "d") for each in w)

@@ -247,7 +247,7 @@ def test_an_operand_that_is_gathered_for_the_detour(sizes: tuple[int, int, int])
     (finding,) = found((activated_product, (array((rows, inner), "d"), array((inner, columns)))))
     assert sum(name.startswith("all-") for name in finding.instructions) == 2  # besides kernels that only move values
     proof = finding.prove(run=False)
-    assert proof.verdict == "proven"
+    assert proof.gain_bytes > 0  # its time is unknown
     assert proof.compiled is not None
     assert "all-" not in proof.compiled.hlo  # as without the constraint
     assert finding.share > 0.01

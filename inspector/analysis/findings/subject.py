@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.cost.kernel_time import KernelTimes
 from inspector.analysis.cost.roofline import Roofline, ShorterTime
 from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.findings.at_line import at_line, from_caller, shared_lines
 from inspector.analysis.findings.before import Before, Kernels
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import Edit, PlaceDevices, SetFlags, TraceAgain
@@ -70,6 +71,17 @@ class Subject:
     def calls(self) -> Before | None:
         """The HLO before optimization with the calls of its functions; None for a program without it."""
         return None if isinstance(self.before, Unavailable) else Before(self.before)
+
+    @functools.cached_property
+    def _shared_lines(self) -> frozenset[Frame]:
+        """Lines of functions that constrain shardings for several callers."""
+        if isinstance(self.before, Unavailable):
+            return frozenset()
+        return shared_lines(self.before.at(row).frames for row in self.before.calls_to(("Sharding",)))
+
+    def at_line(self, frames: Sequence[Frame], preposition: str = "at") -> str:
+        """Returns the user's line in words, with its caller if several lines call it. Arguments as for `at_line`."""
+        return at_line(frames, preposition, self._shared_lines)
 
     @functools.cached_property
     def kernels(self) -> Kernels:
@@ -291,7 +303,7 @@ class Subject:
             kind,
             title,
             names,
-            frames,
+            from_caller(frames, self._shared_lines) if frames else (),
             remedy,
             seconds,
             gain_bytes,

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.cost.roofline_point import Point
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.dependence import Dependence
 from inspector.analysis.findings.edits import SetFlags
 from inspector.analysis.findings.exchanges import Exchange
@@ -112,10 +111,10 @@ def _finding(subject: Subject, found: Sequence[_Hidden], flags: Mapping[str, str
     exposed_s, total_s = sum(seconds for _, seconds, _ in found), 0.0
     for each, _, _ in found:
         total_s += each.price.known_s * each.executions
-    line = at_line(beside.origin.frames) or f" {beside.name}"
+    line = subject.at_line(beside.origin.frames) or f" {beside.name}"
     what = f"The {collective.opcode}" if len(found) == 1 else f"{len(found)} {collective.opcode}s"
     title = (
-        f"{what}{over(collective.axes)}{at_line(collective.origin.frames)}: the device waits {format_seconds(exposed_s)} for"
+        f"{what}{over(collective.axes)}{subject.at_line(collective.origin.frames)}: the device waits {format_seconds(exposed_s)} for"
         f" {'it' if len(found) == 1 else 'them'}, although the work{line} does not depend on"
         f" {'it' if len(found) == 1 else 'them'} and takes at least as long."
     )

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
 from inspector.analysis.findings.exchange_chains import moving_behind
 from inspector.analysis.findings.finding import Finding
@@ -63,7 +62,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     grows = size > sum(each.operand_bytes for each in collectives)
     values = list(dict.fromkeys(f"`{argument.path}`" for each in members for argument in each.arguments))
     what = format_list(values, most=_MOST_NAMED) or format_list(_arrays(members), most=_MOST_NAMED)
-    where = at_line(first.collective.origin.frames, "around")
+    where = subject.at_line(first.collective.origin.frames, "around")
     times = "every iteration" if isinstance(trips, Unavailable) else f"each of the {trips} iterations"
     name = f"{axes_text(first.collective.axes)}" if not isinstance(first.collective.axes, Unavailable) else ""
     title = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from inspector.analysis.collectives.collective import Collective, axes_text
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours
 from inspector.analysis.findings.edits import MoveAxis
@@ -94,7 +93,7 @@ def _finding(
         or isinstance(axes, Unavailable)
     ):
         return
-    where = at_line(collective.origin.frames)
+    where = subject.at_line(collective.origin.frames)
     title = (
         f"`{array.name}` arrives split as {spec_code(array.sharding.axes)}, but its use{where} needs another sharding: each execution"
         f" exchanges it over {axes_text(axes)} first ({format_bytes(collective.operand_bytes)} per device)."

@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value, source
 from inspector.analysis.findings.edits import DropConstraints, stacks_of
@@ -27,7 +26,7 @@ from inspector.analysis.sharding.reshardings import Resharding, full_remateriali
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame, Origin, merged_names, own_frame
-from inspector.support.units import format_array
+from inspector.support.units import format_array, format_bytes
 
 KIND = "resharding"
 _RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
@@ -127,9 +126,10 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
         and (op_name in merged_names(c.origin.op_name) or (c.result_bytes <= most and _is_beside(c.origin, wanted)))
     ]
     whole = max((c.result_bytes * (c.executions if c.executions == 1 else 1) for c in gathers), default=0)
+    size = f" ({format_bytes(whole)})" if whole else ""
     title = (
-        f"To change the sharding of {array} from {one.had} to {one.needed}{_at(one.frames)}, XLA copies the whole array to every"
-        " device (involuntary full rematerialization)."
+        f"To change the sharding of an array from {one.had} to {one.needed}{_at(subject, one.frames)}, XLA copies the whole array{size} to"
+        f" every device, which has {array} of it (involuntary full rematerialization)."
     )
     return subject.finding(
         KIND, title, one.advice, instructions=[each.name for each in gathers], frames=one.frames,
@@ -165,14 +165,14 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
         return
     array = format_array(there.shape.element_type, there.shape.dimensions)
     title = (
-        f"{array} is resharded{_at(there.frames, back.frames)} and back{_at(back.frames, there.frames)}, and the operations in"
+        f"{array} is resharded{_at(subject, there.frames, back.frames)} and back{_at(subject, back.frames, there.frames)}, and the operations in"
         " between do not need the other sharding."
     )
     own = [subject.module.instruction(each.name) for each in moved.collectives]
     exchanges = dict.fromkeys((*own, *at_ends_of_loops(own, {each.name for each in collectives})))
     saved = saved_with(subject, [*exchanges], moved.saved_part)
     yield subject.finding(
-        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=saved.parts, frames=there.frames,
+        KIND, title, f"Remove the sharding constraint{_at(subject, there.frames, back.frames)}.", instructions=saved.parts, frames=there.frames,
         saved_part=saved.part, saved_s=saved.seconds, edits=(_dropped(detours),),
         caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
     )  # fmt: skip
@@ -196,7 +196,7 @@ def _manual(subject: Subject, detour: ManualDetour) -> Iterator[Finding]:
     call = full_name(detour.there[0]).rpartition("/")[2]
     array = format_array(there.operands[0].shape.element_type, there.operands[0].shape.dimensions)
     title = (
-        f"The `{call}`{_at(there.frames, back.frames)} exchanges {array} of each device, and the one{_at(back.frames, there.frames)} brings"
+        f"The `{call}`{_at(subject, there.frames, back.frames)} exchanges {array} of each device, and the one{_at(subject, back.frames, there.frames)} brings"
         " it back, although the operations in between combine arrays element by element."
     )
     saved = saved_with(subject, exchanges)
@@ -353,10 +353,10 @@ def _dropped(detours: Sequence[_Detour]) -> DropConstraints:
     return DropConstraints(stacks_of(each.frames for each in constraints), tuple(shapes))
 
 
-def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
+def _at(subject: Subject, frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
     """Returns the innermost line of the user that is not also the line of another operation, in words."""
     own = tuple(each for each in frames if each not in other) or tuple(frames)
-    return at_line(own)
+    return subject.at_line(own)
 
 
 def _lines(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from inspector.analysis.collectives.collective import over
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.dependence import Dependence
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -76,7 +75,7 @@ def _finding(subject: Subject, groups: Sequence[Sequence[Exchange]], dependence:
         format_bytes(sizes[-1]) if sizes[0] == sizes[-1] else f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"
     )
     title = (
-        f"{len(found)} {first.opcode}s{over(first.axes)}{at_line(first.origin.frames)} ({size} per device each) could be"
+        f"{len(found)} {first.opcode}s{over(first.axes)}{subject.at_line(first.origin.frames)} ({size} per device each) could be"
         f" {count}: they do not depend on each other, and most of their time is latency."
     )
     yield subject.finding(

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value, is_passing
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
@@ -109,7 +108,7 @@ def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> F
     rows = split.part * parts
     idle = parts - -(-size // split.part)
     title = (
-        f"Dimension {split.dimension} of {array}{at_line(instruction.frames)} is split over {axis or f'{parts} devices'}, which does"
+        f"Dimension {split.dimension} of {array}{subject.at_line(instruction.frames)} is split over {axis or f'{parts} devices'}, which does"
         f" not divide {size}: {split.padding} of the {rows} rows that the devices compute are padding"
         f"{f', and {counted(idle, _ONE, _MORE)} only padding' if idle else ''}."
     )
