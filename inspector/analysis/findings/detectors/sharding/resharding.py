@@ -126,10 +126,10 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
         and (op_name in merged_names(c.origin.op_name) or (c.result_bytes <= most and _is_beside(c.origin, wanted)))
     ]
     whole = max((c.result_bytes * (c.executions if c.executions == 1 else 1) for c in gathers), default=0)
-    size = f" ({format_bytes(whole)})" if whole else ""
+    size = f"{format_bytes(whole)}, " if whole else ""
     title = (
-        f"To change the sharding of an array from {one.had} to {one.needed}{_at(subject, one.frames)}, XLA copies the whole array{size} to"
-        f" every device, which has {array} of it (involuntary full rematerialization)."
+        f"To change the sharding of an array from {one.had} to {one.needed}{_at(subject, one.frames)}, XLA copies the whole array to every"
+        f" device (involuntary full rematerialization): {size}of which each device has {array}."
     )
     return subject.finding(
         KIND, title, one.advice, instructions=[each.name for each in gathers], frames=one.frames,
