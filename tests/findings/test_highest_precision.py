@@ -81,6 +81,27 @@ def test_other_products(fun: Any, dtype: Any, roofs: Any) -> None:
     assert not all_found(KIND, fun, x, x, roofs=roofs)
 
 
+def gradient(precision: str | None) -> Any:
+    """XLA merges the products of the gradients of `w` with their transposes, and names them after these."""
+
+    def loss(w: Any, x: Any) -> Any:
+        for each in w:
+            x = jnp.cos(jax.lax.dot_general(x, each, (((1,), (0,)), ((), ())), precision=precision))
+        return x.sum()
+
+    return jax.grad(loss)
+
+
+def test_products_that_are_merged_with_their_transposes() -> None:
+    x = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
+    before, after = (inspector.lower(gradient(p), [x, x], x).compile(target="gpu:h100") for p in ("highest", None))
+    (finding,) = before.findings(kinds=[KIND])
+    products = [each for each in before.roofline().points if "dot" in each.name or "gemm" in each.name]
+    assert len(finding.instructions) == len(products) == 5
+    total_s = [float(each.roofline().total.least_s) for each in (before, after)]
+    assert finding.gain_s == pytest.approx(total_s[0] - total_s[1], rel=0.05)
+
+
 @needs_tpu
 @pytest.mark.slow
 def test_the_proof_equals_the_compile_by_hand() -> None:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type, product_flops
 from inspector.analysis.cost.kernel_time import CYCLES
+from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.kernel_calls import kernels_of_libtpu
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.kernel_costs import KERNEL
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import merged_names, own_frame
+from inspector.hlo.source import Frame, merged_names, own_frame
 from inspector.platforms import Peak
 
 PRODUCTS = ("dot", "convolution")
@@ -24,22 +25,24 @@ _LIBRARIES = ("__cublas", "__cudnn$conv")
 def optimized_products(subject: Subject, products: Iterable[tuple[Value, str]]) -> Iterator[tuple[Instruction, str]]:
     """Yields the products of the optimized HLO that come from given ones, each with the name of its kernel.
 
-    They have the same full name and line. Compilers write batched products as other ones, without names: those of the same size count.
-    So do kernels that libtpu makes of an attention, with names of its own.
+    They have the same full name and line, or those of a transpose of the product, because XLA merges the two. Compilers write batched
+    products as other ones, without names: those of the same size count. So do kernels that libtpu makes of an attention, with names of
+    its own.
 
     Args:
       subject: the program.
       products: products of the HLO before optimization, and their full names.
     """
     pairs = list(products)
-    lines = {(name, own_frame(value.instruction.frames)) for value, name in pairs}
+    names = [{name: own_frame(value.instruction.frames), **_transposes(value)} for value, name in pairs]
+    lines = {pair for each in names for pair in each.items()}
     named = [
         i
-        for i in subject.kernels.named(name for _, name in pairs)
+        for i in subject.kernels.named(name for name, _ in lines)
         if _is_product(subject, i) and any((name, own_frame(i.frames)) in lines for name in merged_names(i.op_name))
     ]
-    known = {name for i in named for name in (i.op_name,)}
-    sizes = {_size(value.instruction) for value, name in pairs if name not in known}
+    known = {i.op_name for i in named}
+    sizes = {_size(value.instruction) for (value, _), each in zip(pairs, names, strict=True) if not known & each.keys()}
     nameless = [i for i in _nameless(subject) if _size(i) in sizes] if sizes else []
     terms = {float(number_of_terms(value.instruction)) for value, _ in pairs}
     nameless += [call for call in kernels_of_libtpu(subject) if call not in named and _terms_of(subject, call) in terms]
@@ -47,6 +50,16 @@ def optimized_products(subject: Subject, products: Iterable[tuple[Value, str]]) 
         kernel = subject.kernels.kernel(instruction)
         if kernel is not None:
             yield instruction, kernel
+
+
+def _transposes(product: Value) -> dict[str, Frame | None]:
+    """Returns the full names of the transposes of a product, and their lines."""
+    users = (use.user for use in uses(product))
+    return {
+        full_name(user): own_frame(user.instruction.frames)
+        for user in users
+        if user is not None and user.instruction.opcode == "transpose"
+    }
 
 
 def part_of_named(subject: Subject, products: Sequence[tuple[Value, str]]) -> float:
