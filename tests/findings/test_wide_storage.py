@@ -26,7 +26,7 @@ def f32(*shape: int) -> jax.ShapeDtypeStruct:
 
 N, LAYERS = 256, 8
 W, WS = f32(N, N), f32(LAYERS, N, N)
-X = jax.ShapeDtypeStruct((64, N), NARROW)
+X, LARGE = (jax.ShapeDtypeStruct((rows, N), NARROW) for rows in (64, 4096))
 TOKENS = jax.ShapeDtypeStruct((64,), jnp.int32)
 
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -95,6 +95,47 @@ def cache_in_a_loop() -> Program:
         return lax.fori_loop(0, 16, body, (x, jnp.zeros((16, *x.shape), jnp.float32)))[0]
 
     return f, (X,)
+
+
+def two_caches() -> Program:
+    def f(x: Any) -> Any:
+        keys, values = (jnp.full((16, *x.shape), each, jnp.float32) for each in (0.0, 1.0))
+
+        def body(i: Any, carry: Any) -> Any:
+            x, *caches = carry
+            read = sum((each.astype(NARROW) * x).sum(0) for each in caches)
+            return jnp.tanh(read), *(lax.dynamic_update_index_in_dim(c, x.astype(jnp.float32), i, 0) for c in caches)
+
+        return lax.fori_loop(0, 16, body, (x, keys, values))[0]
+
+    return f, (X,)
+
+
+def appended_outputs() -> Program:
+    """An array that the loop fills, and that is a stack of its results; the conversion after it writes a narrow copy."""
+
+    def f(x: Any, ws: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            x, out = carry
+            x = jnp.tanh(x @ ws[i])
+            return x, lax.dynamic_update_index_in_dim(out, jnp.abs(x.astype(jnp.float32)), i, 0)
+
+        x, out = lax.fori_loop(0, LAYERS, body, (x, jnp.zeros((LAYERS, *x.shape), jnp.float32)))
+        return x, out.astype(NARROW)
+
+    return f, (LARGE, jax.ShapeDtypeStruct(WS.shape, NARROW))
+
+
+def appended_narrow(_: Callable[[], Program]) -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            x, out = carry
+            x = jnp.tanh(x @ ws[i])
+            return x, lax.dynamic_update_index_in_dim(out, jnp.abs(x), i, 0)
+
+        return lax.fori_loop(0, LAYERS, body, (x, jnp.zeros((LAYERS, *x.shape), NARROW)))
+
+    return f, appended_outputs()[1]
 
 
 def two_states_in_while() -> Program:
@@ -194,7 +235,8 @@ ARGUMENTS = [
 LOOPS = [
     (stacked_states, "stacks the results of its iterations in float32 (f32[8,64,256], 512 KiB)", "every use converts them to"),
     (carried_state, "carries its state in float32 (f32[64,256], 64 KiB)", "each iteration converts it from"),
-    (cache_in_a_loop, "stacks the results of its iterations in float32 (f32[16,64,256], 1 MiB)", "every use converts them to"),
+    (cache_in_a_loop, "carries an array in float32 (f32[16,64,256], 1 MiB) and replaces slices of it", "every use converts it to"),
+    (two_caches, "carries arrays in float32 (f32[16,64,256], f32[16,64,256], 2 MiB) and replaces slices of them", "every use converts them to"),
     (two_states_in_while, "carries its state in float32 (f32[64,256], f32[64,256], 128 KiB)", "each iteration converts it from"),
 ]  # fmt: skip
 SILENT = [
@@ -211,10 +253,13 @@ def test_arguments(program: Callable[[], Program], title: str) -> None:
     assert "in float32, although every use converts" in finding.title
     assert finding.frames[0].file == __file__
     size = sum(each.size for each in jax.tree.leaves(args) if each.dtype == jnp.float32)
-    assert finding.gain_bytes == 2 * size
+    is_copied = program is weight_in_a_called_function  # XLA writes a narrow copy, which the weight then is itself
+    assert finding.gain_bytes == (4 if is_copied else 2) * size
     assert ".astype(jnp.bfloat16)" in finding.remedy
     assert "master weights" in finding.caution
-    assert finding.prove(run=True).values in ("equal results", "results agree within 3e-02")
+    proof = finding.prove(run=True)
+    assert proof.values in ("equal results", "results agree within 3e-02")
+    assert proof.gain_bytes <= finding.gain_bytes
 
 
 @pytest.mark.parametrize(("program", "title", "why"), LOOPS)
@@ -260,7 +305,7 @@ def stacked_narrow(_: Callable[[], Program]) -> Program:
 @needs_gpu
 @pytest.mark.parametrize(
     ("program", "by_hand"),
-    [(weights_of_layers, stored_narrow), (weights_in_a_tree, stored_narrow), (table_of_words, stored_narrow), (stacked_states, stacked_narrow)],
+    [(weights_of_layers, stored_narrow), (weights_in_a_tree, stored_narrow), (table_of_words, stored_narrow), (stacked_states, stacked_narrow), (appended_outputs, appended_narrow)],
 )  # fmt: skip
 def test_the_proof_equals_the_compile_by_hand(program: Callable[[], Program], by_hand: Callable[..., Program]) -> None:
     fun, args = program()
@@ -273,7 +318,32 @@ def test_the_proof_equals_the_compile_by_hand(program: Callable[[], Program], by
     assert proof.verdict == "proven"
     assert proof.gain_bytes == peak_bytes(before) - peak_bytes(after)
     assert proof.gain_s == pytest.approx(seconds(before) - seconds(after), rel=0.01)
-    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.5, abs=1e-7)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1, abs=1e-7)
+    assert proof.gain_bytes <= finding.gain_bytes
+
+
+def test_a_tree_is_converted_at_once() -> None:
+    (finding,) = all_found(KIND, *flat(weights_in_a_tree), roofs=H100)
+    tree = "jax.tree.map(lambda a: a.astype(jnp.bfloat16), params)"
+    assert finding.remedy == f"params = {tree}  # once, where it is made, or stored in this type"
+
+
+def test_other_arrays_of_a_tree_stay() -> None:
+    """The scale is used in float32: its line is not that of the tree."""
+
+    def f(params: Any, x: Any) -> Any:
+        y = jnp.tanh(x @ params["w"].astype(NARROW)) @ params["v"].astype(NARROW)
+        return y.astype(jnp.float32) * params["scale"]
+
+    (finding,) = all_found(KIND, f, {"v": W, "w": W, "scale": f32(N)}, X, roofs=H100)
+    assert "tree" not in finding.remedy
+    assert [line.partition(" ")[0] for line in finding.remedy.splitlines()] == ["params['v']", "params['w']"]
+
+
+def flat(program: Callable[[], Program]) -> tuple[Any, ...]:
+    """Returns a function and its arguments."""
+    fun, args = program()
+    return fun, *args
 
 
 def peak_bytes(compiled: inspector.Compiled) -> int:

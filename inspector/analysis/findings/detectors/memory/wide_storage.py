@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from inspector.analysis.findings.argument_names import argument_root, common_path
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Use, full_name, moved_from
 from inspector.analysis.findings.dataflow import Value, results, source
@@ -19,7 +20,7 @@ from inspector.analysis.findings.storage import loop_places, stored_uses
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
-from inspector.hlo.module import Module
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import NUMPY_TYPES, Shape, element_bits
 from inspector.hlo.source import Frame, merged_names, own_frame, phases
 from inspector.support.units import counted, format_bytes, format_list
@@ -27,7 +28,17 @@ from inspector.support.units import counted, format_bytes, format_list
 KIND = "wide-storage"
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _CONVERTING = frozenset({"parameter", "convert", "bitcast"})
+_FILLING = frozenset({"constant", "broadcast", "bitcast", "tuple"})
+_WHOLE, _STACK, _SLICES = "whole", "stack", "slices"
+"""Ways in which a loop stores an array: a new one in each iteration, a result of each iteration, and slices of an array that it reads."""
+_LOOP_TEXTS = {
+    _WHOLE: ("carries its state", "", "return carry.astype(jnp.{narrow}), y  # in the body, and begin with carry.astype(jnp.{narrow})"),
+    _STACK: ("stacks the results of its iterations", "", "return carry, y.astype(jnp.{narrow})  # in the body; convert after the loop where {wide} is needed"),
+    _SLICES: ("carries an array", " and replaces slices of it", "array = array.astype(jnp.{narrow})  # before the loop; write new.astype(jnp.{narrow}) into it in the body"),
+}  # fmt: skip
+"""What the loop does, in words, and the remedy."""
 _MOST_NAMED = 3
+_ONCE = "  # once, where it is made, or stored in this type"
 _KEPT = "Other programs that take the array may need its precision, such as an optimizer's master weights. Pass a narrow copy of those."
 
 
@@ -38,10 +49,10 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
     yield from _argument_findings(subject, subject.before)
     names = [name for _, name in subject.calls.values(("while",))]
     for loop, name in subject.calls.values(("while",)):
-        groups: dict[tuple[str, str, bool], list[_Carried]] = {}
+        groups: dict[tuple[str, str, str], list[_Carried]] = {}
         for each in _carried(loop, name):
             if _computes_in(each.narrow, subject):
-                groups.setdefault((each.shape.element_type, each.narrow, each.is_stacked), []).append(each)
+                groups.setdefault((each.shape.element_type, each.narrow, each.form), []).append(each)
         for members in groups.values():
             yield from _loop_findings(subject, loop, members, is_unique=names.count(name) == 1)
 
@@ -73,7 +84,7 @@ def _argument_finding(
     subject: Subject, wide: str, narrow: str, members: Sequence[tuple[Argument, list[Value]]]
 ) -> Finding:
     reads = [read for _, each in members for read in each]
-    kernels, saved = _saved(subject, reads, wide, narrow)
+    saved = _saved(subject, reads, wide, narrow)
     numbers = {argument.parameter for argument, _ in members}
     sizes = [each.shape.byte_size for each in subject.module.entry.parameters if each.parameter_number in numbers]
     paths = [argument.path for argument, _ in members]
@@ -84,34 +95,47 @@ def _argument_finding(
         f" {'is' if is_one else 'are'} stored in {NUMPY_TYPES[wide]}, although every use converts {'it' if is_one else 'them'} to"
         f" {NUMPY_TYPES[narrow]} first."
     )
-    remedy = "\n".join(
-        [
-            f"{path} = {path}.astype(jnp.{NUMPY_TYPES[narrow]})  # once, where it is made, or stored in this type"
-            for path in paths[:_MOST_NAMED]
-        ]
-        + [f"# and {counted(len(paths) - _MOST_NAMED, 'other argument')}"] * (len(paths) > _MOST_NAMED)
-    )
+    lines = [*_narrowing(subject.compiled.program.arguments, paths, wide, narrow)]
+    others = f"# and {counted(len(lines) - _MOST_NAMED, 'other argument')}"
+    remedy = "\n".join(lines[:_MOST_NAMED] + [others] * (len(lines) > _MOST_NAMED))
     parameters = tuple(argument.parameter for argument, _ in members if argument.parameter is not None)
     return subject.finding(
-        KIND, title, remedy, instructions=kernels, frames=reads[0].instruction.frames, saved_part=saved,
-        gain_bytes=int(sum(sizes) * (1 - element_bits(narrow) / element_bits(wide))), caution=_KEPT,
+        KIND, title, remedy, instructions=saved.kernels, frames=reads[0].instruction.frames, saved_part=saved.part,
+        gain_bytes=_most_bytes(sum(sizes), wide, narrow, saved), caution=_KEPT,
         edits=(StoreNarrow(parameters, narrow),),
     )  # fmt: skip
+
+
+def _narrowing(arguments: Sequence[Argument], paths: Sequence[str], wide: str, narrow: str) -> Iterator[str]:
+    """Yields code that converts arguments to a narrower type: a line for a tree all of whose wide arrays are among them, or for an array."""
+    by_root: dict[str, list[str]] = {}
+    for path in paths:
+        by_root.setdefault(argument_root(path), []).append(path)
+    for root, listed in by_root.items():
+        tree = root + common_path(listed)
+        leaves = [a for a in arguments if a.path.startswith((f"{tree}[", f"{tree}."))]
+        types = {a.dtype for a in leaves}
+        if len(listed) > 1 and {a.path for a in leaves if a.dtype == NUMPY_TYPES[wide]} == {*listed}:
+            others = f" if a.dtype == jnp.{NUMPY_TYPES[wide]} else a" * (len(types) > 1)
+            yield f"{tree} = jax.tree.map(lambda a: a.astype(jnp.{NUMPY_TYPES[narrow]}){others}, {tree}){_ONCE}"
+        else:
+            yield from (f"{path} = {path}.astype(jnp.{NUMPY_TYPES[narrow]}){_ONCE}" for path in listed)
 
 
 class _Carried(NamedTuple):
     """An element of a loop that a narrower type can hold.
 
-    `conversions` are the operations that convert it to or from that type. `is_read_narrow` is False if it is exact only because
-    all values that are stored were converted from that type. `edit` is None if the loop changes another element of the same shape that needs
-    its type.
+    `form` is how the loop stores it. `conversions` are the operations that convert it to or from that type, `writes` those that replace
+    slices of it, and the one that fills it before the loop. `is_read_narrow` is False if it is exact only because all values that are
+    stored were converted from that type. `edit` is None if the loop changes another element of the same shape that needs its type.
     """
 
     shape: Shape
     narrow: str
-    is_stacked: bool
+    form: str
     is_read_narrow: bool
     conversions: tuple[Value, ...]
+    writes: tuple[Value, ...]
     edit: StoreNarrow | None
 
 
@@ -132,7 +156,7 @@ def _carried(loop: Value, name: str) -> list[_Carried]:
             continue
         wide.append(shape)
         each = _narrowable(loop, number, shape, ended)
-        if each is not None and not (each.is_stacked and parts):
+        if each is not None and not (each.form != _WHOLE and parts):
             found.append(each)
     alike = [each.shape.without_layout() for each in found]
     return [
@@ -155,17 +179,19 @@ def _narrowable(loop: Value, number: int, shape: Shape, ended: Value) -> _Carrie
       ended: its value at the end of an iteration, with calls from the body on.
     """
     wide, places = shape.element_type, loop_places(loop, number)
-    written, is_stacked = [ended], False
+    written, updates = [ended], list[Value]()
     while written[-1].instruction.opcode == "dynamic-update-slice":
-        slices = written.pop()
-        written[:0], is_stacked = [slices.operand(1)], True
-        written.append(slices.operand(0))
-    if is_stacked and not _is_element(written.pop(), number):
+        updates.append(written.pop())
+        written.insert(0, updates[-1].operand(1))
+        written.append(updates[-1].operand(0))
+    if updates and not _is_element(written.pop(), number):
         return None
     widened = [moved_from(each) for each in written]
     stored = _widened_type(widened, wide)
     initial = source(Value(loop.instruction.operands[0], loop.calls))
-    first = moved_from(initial.operand(number)) if initial.instruction.opcode == "tuple" else initial
+    begun = initial.operand(number) if initial.instruction.opcode == "tuple" else initial
+    first = moved_from(begun)
+    is_filled = first.instruction.opcode == "constant" and begun.instruction.opcode == "broadcast"
     inside = [use for place in places[0] for use in stored_uses(*place, within=loop.instruction)]
     after = list(stored_uses(*places[1]))
     read = {_narrow_type(uses, wide) for uses in (inside, after) if uses}
@@ -178,10 +204,11 @@ def _narrowable(loop: Value, number: int, shape: Shape, ended: Value) -> _Carrie
         )
         if is_read_so or (starts_so and stored == narrow):
             reads = [use.user for use in (*inside, *after) if use.user and use.user.instruction.opcode == "convert"]
-            stores = (
-                [Value(v.instruction, (*loop.calls, loop.instruction, *v.calls)) for v in widened] if stored else []
-            )
-            return _Carried(shape, narrow, is_stacked, is_read_so, (*reads, *stores), None)
+            calls = (*loop.calls, loop.instruction)
+            stores = [Value(v.instruction, (*calls, *v.calls)) for v in widened] if stored else []
+            writes = [Value(v.instruction, (*calls, *v.calls)) for v in updates] + [begun] * is_filled
+            form = _WHOLE if not updates else _STACK if is_filled and not inside else _SLICES
+            return _Carried(shape, narrow, form, is_read_so, (*reads, *stores), tuple(writes), None)
     return None
 
 
@@ -216,59 +243,129 @@ def _loop_findings(subject: Subject, loop: Value, members: Sequence[_Carried], *
     """Yields the finding of a loop, if it saves time: an element of a TPU's loop may stay in VMEM."""
     first, frames = members[0], loop.instruction.frames
     wide, narrow = first.shape.element_type, first.narrow
-    kernels, saved = _saved(subject, [value for each in members for value in each.conversions], wide, narrow)
-    if not saved:
+    conversions = [value for each in members for value in each.conversions]
+    writes = [value for each in members for value in each.writes]
+    saved = _saved(subject, conversions, wide, narrow, writes)
+    if not saved.part:
         return
     size, is_whole = sum(each.shape.byte_size for each in members), subject.compiled.program.device_count == 1
     shapes = format_list([str(each.shape.without_layout()) for each in members], most=_MOST_NAMED)
-    does = "stacks the results of its iterations" if first.is_stacked else "carries its state"
-    it = "them" if first.is_stacked else "it"
+    does, in_loop, remedy = _LOOP_TEXTS[first.form]
+    it = "them" if first.form == _STACK or (first.form == _SLICES and len(members) > 1) else "it"
+    if first.form == _SLICES and len(members) > 1:
+        does, in_loop = "carries arrays", " and replaces slices of them"
     why = (
         f"every use converts {it} to {NUMPY_TYPES[narrow]} first"
         if all(each.is_read_narrow for each in members)
         else f"each iteration converts {it} from {NUMPY_TYPES[narrow]}"
     )
-    title = f"The loop{at_line(frames)} {does} in {NUMPY_TYPES[wide]} ({shapes}, {format_bytes(size)}), although {why}."
-    remedy = (
-        f"return carry, y.astype(jnp.{NUMPY_TYPES[narrow]})  # in the body; convert after the loop where {NUMPY_TYPES[wide]} is needed"
-        if first.is_stacked
-        else f"return carry.astype(jnp.{NUMPY_TYPES[narrow]}), y  # in the body, and begin with carry.astype(jnp.{NUMPY_TYPES[narrow]})"
-    )
+    title = f"The loop{at_line(frames)} {does} in {NUMPY_TYPES[wide]} ({shapes}, {format_bytes(size)}){in_loop}, although {why}."
     edits = dict.fromkeys(each.edit for each in members if each.edit)
     yield subject.finding(
-        KIND, title, remedy, instructions=kernels, frames=frames, saved_part=saved,
-        gain_bytes=int(size * (1 - element_bits(narrow) / element_bits(wide))) if is_whole else 0,
+        KIND, title, remedy.format(wide=NUMPY_TYPES[wide], narrow=NUMPY_TYPES[narrow]), instructions=saved.kernels, frames=frames,
+        saved_part=saved.part, gain_bytes=_most_bytes(size, wide, narrow, saved) if is_whole else 0,
         edits=tuple(edits) if is_unique and all(each.edit for each in members) else None,
     )  # fmt: skip
 
 
-def _saved(subject: Subject, conversions: Iterable[Value], wide: str, narrow: str) -> tuple[list[str], float]:
-    """Returns the kernels that contain conversions, and the part of their time that the narrower type saves.
+class _Saved(NamedTuple):
+    """What a narrower type saves.
+
+    Attributes:
+      kernels: the kernels that access the arrays in the wide type.
+      part: the part of their time that is saved.
+      copied_bytes: bytes of the narrow copies that kernels write, and that may be the stored arrays.
+    """
+
+    kernels: list[str]
+    part: float
+    copied_bytes: int
+
+
+def _most_bytes(size: int, wide: str, narrow: str, saved: _Saved) -> int:
+    """Returns the largest number of bytes that the narrower type can save: a narrow copy beside the array is no longer needed."""
+    return min(size, int(size * (1 - element_bits(narrow) / element_bits(wide))) + saved.copied_bytes)
+
+
+def _saved(
+    subject: Subject, conversions: Iterable[Value], wide: str, narrow: str, writes: Iterable[Value] = ()
+) -> _Saved:
+    """Returns what the narrower type saves.
 
     A kernel that only converts is not needed. Others that memory bounds access fewer bytes.
+
+    Args:
+      subject: the program.
+      conversions: operations that convert the arrays.
+      wide: the type of the arrays.
+      narrow: the narrower type.
+      writes: operations that replace slices of the arrays or fill them.
     """
-    wanted: dict[tuple[str, Frame | None], set[int]] = {}  # and the numbers of elements on all devices
-    for each in conversions:
-        key = full_name(each), own_frame(each.instruction.frames)
-        wanted.setdefault(key, set()).add(math.prod(each.instruction.shape.dimensions))
-    bytes_by_kernel: dict[str, float] = {}
-    for instruction in subject.kernels.named(name for name, _ in wanted):
-        types = {instruction.shape.element_type, *(each.shape.element_type for each in instruction.operands)}
-        kernel = subject.kernels.kernel(instruction)
-        if instruction.opcode != "convert" or types != {wide, narrow} or kernel is None:
-            continue
-        keys = [(name, own_frame(instruction.frames)) for name in merged_names(instruction.op_name)]
-        elements = math.prod(instruction.shape.dimensions)
-        if any(_is_part(elements, whole, subject) for key in keys for whole in wanted.get(key, ())):
-            removed = elements * (element_bits(wide) - element_bits(narrow)) / 8
-            bytes_by_kernel[kernel] = bytes_by_kernel.get(kernel, 0.0) + removed
+    width = (element_bits(wide) - element_bits(narrow)) / 8
+    converted, stored = _named_kernels(subject, conversions), _named_kernels(subject, writes)
+    elements_by_kernel, copied = dict[str, int](), 0
+    for instruction, kernel in stored:
+        if instruction.shape.element_type == wide and _is_write(subject, instruction, kernel):
+            is_update = instruction.opcode == "dynamic-update-slice"
+            elements = math.prod((instruction.operands[1] if is_update else instruction).shape.dimensions)
+            elements_by_kernel[kernel] = elements_by_kernel.get(kernel, 0) + elements
+    updating = {*elements_by_kernel}
+    for instruction, kernel in converted:
+        types = [*(each.shape.element_type for each in instruction.operands), instruction.shape.element_type]
+        if types == [wide, narrow] or (types == [narrow, wide] and kernel not in updating):
+            elements = math.prod(instruction.shape.dimensions)
+            elements_by_kernel[kernel] = elements_by_kernel.get(kernel, 0) + elements
+            if types == [wide, narrow] and instruction in _written(subject.module.instruction(kernel)):
+                copied += instruction.shape.byte_size
     spent = saved = 0.0
-    for kernel, removed in bytes_by_kernel.items():
+    for kernel, elements in elements_by_kernel.items():
         time = subject.seconds([kernel])
         weight = subject.accessed(kernel) if isinstance(time, Unavailable) else time
         spent += weight
-        saved += weight * _part(subject, kernel, removed)
-    return list(bytes_by_kernel), saved / spent if spent else 0.0
+        saved += weight * _part(subject, kernel, elements * width)
+    return _Saved([*elements_by_kernel], saved / spent if spent else 0.0, copied)
+
+
+def _named_kernels(subject: Subject, values: Iterable[Value]) -> list[tuple[Instruction, str]]:
+    """Returns the instructions that operations became, each with its kernel. Operations of JAX's functions have no line of their own."""
+    wanted: dict[tuple[str, Frame | None, str], set[int]] = {}  # and the numbers of elements on all devices
+    for each in values:
+        key = full_name(each), own_frame(each.instruction.frames), each.instruction.opcode
+        wanted.setdefault(key, set()).add(math.prod(each.instruction.shape.dimensions))
+    found = list[tuple[Instruction, str]]()
+    for instruction in subject.kernels.named(name for name, _, _ in wanted):
+        kernel, frame = subject.kernels.kernel(instruction), own_frame(instruction.frames)
+        if kernel is None:
+            continue
+        keys = [
+            (name, line, instruction.opcode) for name in merged_names(instruction.op_name) for line in (frame, None)
+        ]
+        elements = math.prod(instruction.shape.dimensions)
+        if any(_is_part(elements, whole, subject) for key in keys for whole in wanted.get(key, ())):
+            found.append((instruction, kernel))
+    return found
+
+
+def _is_write(subject: Subject, instruction: Instruction, kernel: str) -> bool:
+    """Reports whether a kernel writes what an instruction of it computes. Fills count only in kernels that do nothing else."""
+    whole = subject.module.instruction(kernel)
+    if instruction.opcode == "broadcast":
+        inside = whole.called_computations[0].instructions if whole.opcode == "fusion" else (whole,)
+        return all(each.opcode in _FILLING for each in inside)
+    return instruction in _written(whole)
+
+
+def _written(kernel: Instruction) -> list[Instruction]:
+    """Returns the instructions whose results a kernel writes."""
+    if kernel.opcode != "fusion":
+        return [kernel]
+    root = kernel.called_computations[0].root
+    results = [*root.operands] if root.opcode == "tuple" else [root]
+    for number, result in enumerate(results):
+        while result.opcode == "bitcast":
+            result = result.operands[0]
+        results[number] = result
+    return results
 
 
 def _is_part(elements: int, whole: int, subject: Subject) -> bool:
