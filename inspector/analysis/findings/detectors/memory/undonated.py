@@ -41,7 +41,7 @@ class _Update(NamedTuple):
 
 
 def undonated(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for each argument of the function that is returned updated and not donated."""
+    """Yields one finding for each argument of the function that is returned updated and not donated. Their remedy donates all of these."""
     if isinstance(subject.before, Unavailable):
         return
     program = subject.compiled.program
@@ -57,13 +57,23 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         if donation is not None and reused is not None:
             updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
     position = _positions(subject.module) if updates else {}
-    for root, donated in updates.items():
-        copied = _read_later(subject.module, donated, position)
-        if any(each.donation.argument.parameter not in copied for each in donated):
-            yield _finding(subject, root, donated, copied)
+    copied = {root: _read_later(subject.module, donated, position) for root, donated in updates.items()}
+    shown = {
+        root: donated
+        for root, donated in updates.items()
+        if any(each.donation.argument.parameter not in copied[root] for each in donated)
+    }
+    paths = {each.donation.argument.path for donated in shown.values() for each in donated}
+    remedy = donation_code(
+        program.arguments, [a.path for a in program.arguments if a.path in paths], subject.module.entry.parameters
+    )
+    for root, donated in shown.items():
+        yield _finding(subject, root, donated, copied[root], remedy)
 
 
-def _finding(subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None]) -> Finding:
+def _finding(
+    subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None], remedy: str
+) -> Finding:
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
     kept = sum(each.donation.byte_size for each in updated if each.donation.argument.parameter in copied)
@@ -82,10 +92,8 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update], copied: Co
         if each.donation.argument.parameter is not None
     )
     numbers = {number for number, _ in pairs}
-    paths = [each.donation.argument.path for each in updated]
-    remedy = donation_code(program.arguments, paths, subject.module.entry.parameters)
     return subject.finding(
-        KIND, title, remedy, gain_bytes=size - kept, caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(tuple(sorted(pairs))),),
+        KIND, title, remedy, gain_bytes=size, caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
 
