@@ -86,7 +86,8 @@ def batched(cache: Any, new: Any, i: Any) -> Any:
 def test_rewritten_arrays(fun: Any, args: Any, words: str) -> None:
     (finding,) = found(KIND, fun, *args)
     assert words in finding.title
-    assert "dynamic_update_slice" in finding.remedy
+    assert f"dynamic_update_{'index' if fun is batched else 'slice'}" in finding.remedy
+    assert ("jax.vmap" in finding.remedy) == (fun is batched)  # a position for each example
     assert ("ring buffer" in finding.remedy) == (fun is shifted)
     assert finding.share > 0.1
     assert isinstance(finding.edits, Unavailable) == (fun in (shifted, batched))
@@ -206,6 +207,41 @@ def test_the_gain_on_gpus_is_that_by_hand(make: Any, count: int) -> None:
     by_hand = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
     assert not finding.is_upper_bound
+
+
+def rolled(history: Any, new: Any, i: Any) -> Any:
+    return jnp.concatenate([new, history[:-1]])
+
+
+def in_ring(history: Any, new: Any, i: Any) -> Any:
+    return sliced(history, new, i % len(history))
+
+
+def history_in_a_loop(write: Any) -> Any:
+    def simulate(history: Any, new: Any, i: Any) -> Any:
+        def body(step: Any, carry: Any) -> Any:
+            history, x = carry
+            return write(history, x, step), jnp.tanh(x + i)
+
+        return jax.lax.fori_loop(0, 8, body, (history, new))
+
+    return simulate
+
+
+@needs_gpu
+@pytest.mark.parametrize("make", [lambda write: write, history_in_a_loop])
+def test_the_copies_of_shifted_arrays_count(make: Any) -> None:
+    """A shifted array cannot be written in place, so that XLA writes another one and copies it."""
+    cache, new = (jax.ShapeDtypeStruct((rows, 512), jnp.float32) for rows in (16384, 1))
+    before, after = (
+        inspector.lower(make(write), cache, new, INDEX, donate_argnums=0).compile(target="gpu:h100:1")
+        for write in (rolled, in_ring)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    by_hand = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
+    assert finding.gain_bytes == pytest.approx(before.memory.peak_bytes - after.memory.peak_bytes, rel=0.01)
+    assert finding.gain_bytes == 16384 * 512 * 4
 
 
 @needs_gpu

@@ -23,6 +23,8 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
 _LEAST_LENGTH = 8
+_VIEWS = frozenset({"bitcast", "get-tuple-element", "copy-done"})
+_COPYING = frozenset({"copy", "copy-start"})
 _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _READ = (
@@ -87,7 +89,11 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
-    saved, is_in_cycles = _rewriting_part(subject, kernels, name, shape.byte_size)
+    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, shape.byte_size)
+    copies = _copies(subject, kernels)
+    rewriting *= 1 - 1 / length
+    spent, copied = _weight(subject, kernels), _weight(subject, copies)
+    saved = (rewriting * spent + copied) / (spent + copied) if copied else rewriting
     is_read = any(map(_is_read, rewrites))
     is_upper_bound = is_in_cycles or is_read
     cautions = [
@@ -96,9 +102,36 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
         if is_said
     ]
     return subject.finding(
-        KIND, title, first.remedy, instructions=kernels, frames=frames, saved_part=(1 - 1 / length) * saved, is_upper_bound=is_upper_bound,
+        KIND, title, first.remedy, instructions=[*kernels, *copies], frames=frames, saved_part=saved, is_upper_bound=is_upper_bound,
+        gain_bytes=sum(subject.module.instruction(each).shape.byte_size for each in copies),
         caution=" ".join(cautions), edits=_edits(subject, name, rewrites) if all(each.is_provable for each in rewrites) else None,
     )  # fmt: skip
+
+
+def _copies(subject: Subject, kernels: Sequence[str]) -> list[str]:
+    """Returns the kernels that copy new versions into the memory of donated arguments or of what a loop carries.
+
+    A concatenation that shifts an array cannot write into the memory that it reads, so that the new version is another array first.
+    """
+    found = dict[str, None]()
+    for each in kernels:
+        waiting = [subject.module.instruction(each)]
+        while waiting:
+            users = waiting.pop().users
+            waiting += [user for user in users if user.opcode in _VIEWS]
+            found.update((user.name, None) for user in users if user.opcode in _COPYING and _is_carried(user))
+    return [each for each in found if each in subject.points]
+
+
+def _is_carried(copy: Instruction) -> bool:
+    """Reports whether a copy is a result of its computation."""
+    return any(user.is_root or (user.opcode in _VIEWS and _is_carried(user)) for user in copy.users) or copy.is_root
+
+
+def _weight(subject: Subject, kernels: Sequence[str]) -> float:
+    """Returns the time of kernels, or the bytes that they access without roofs."""
+    seconds = subject.seconds(kernels)
+    return sum(map(subject.accessed, kernels)) if isinstance(seconds, Unavailable) else seconds
 
 
 def _is_read(rewrite: _Rewrite) -> bool:
@@ -228,6 +261,10 @@ _RING = "A ring buffer has the entries in another order."
 _NARROW_UPDATE = (
     "jax.lax.dynamic_update_slice_in_dim(cache, new.astype(cache.dtype), i, axis)  # with the cache donated"
 )
+_UPDATE_EACH = (
+    "jax.vmap(lambda cache, new, i: jax.lax.dynamic_update_index_in_dim(cache, new, i, axis))(cache, new, positions)"
+    "  # with the cache donated"
+)
 _UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
 
 
@@ -235,7 +272,7 @@ def _selected(value: Value) -> _Rewrite | None:
     mask, state = _one_hot(moved_from(value.operand(0))), value.operand(2)
     if mask is None or not _is_state(state, value):
         return None
-    return _Rewrite(value, state, mask.length, "by a selection with a mask", _UPDATE, mask.is_single)
+    return _Rewrite(value, state, mask.length, "by a selection with a mask", mask.remedy, mask.is_single)
 
 
 def _added(value: Value) -> _Rewrite | None:
@@ -248,7 +285,7 @@ def _added(value: Value) -> _Rewrite | None:
         masks = [factor for factor in kept if factor.instruction.opcode == "subtract"]
         hot = next(filter(None, (_one_hot(moved_from(factor)) for factor in new.operands)), None)
         if states and hot is not None and any(_one_hot(moved_from(mask.operand(1))) == hot for mask in masks):
-            return _Rewrite(value, states[0], hot.length, "by products with a one-hot mask", _UPDATE, hot.is_single)
+            return _Rewrite(value, states[0], hot.length, "by products with a one-hot mask", hot.remedy, hot.is_single)
     return None
 
 
@@ -299,6 +336,11 @@ class _Mask(NamedTuple):
 
     length: int
     is_single: bool
+
+    @property
+    def remedy(self) -> str:
+        """The update of the slice: at one position, or at one of each example."""
+        return _UPDATE if self.is_single else _UPDATE_EACH
 
 
 def _one_hot(mask: Value) -> _Mask | None:
