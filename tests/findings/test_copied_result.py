@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import inspector
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPU
 from tests.findings.corpus.record import recorded
@@ -31,6 +32,20 @@ def twice(x: Any, w: Any) -> Any:
     return {"loss": y.sum(), "logits": y, "predictions": y}
 
 
+def computed_twice(x: Any, w: Any) -> Any:
+    """XLA merges the two products, and copies the result."""
+
+    def head(x: Any) -> Any:
+        return jnp.tanh(x @ w)
+
+    return {"embedding": head(x), "metrics": {"norm": jnp.linalg.norm(x), "features": head(x)}}
+
+
+def twice_and_computed_again(x: Any, w: Any) -> Any:
+    y = jnp.tanh(x @ w)
+    return y, {"y": y, "again": jnp.tanh(x @ w), "sum": y.sum()}
+
+
 def in_function(x: Any, w: Any) -> Any:
     return jax.jit(lambda x: (x @ w, x))(x)
 
@@ -41,6 +56,18 @@ def in_function(x: Any, w: Any) -> Any:
         (frozen, (M, M, M), "`frozen` (256 KiB) is returned unchanged as result['frozen']", 1 << 18),
         (frozen_layers, (LAYERS, M), "`state` (2 arrays, 512 KiB) is returned unchanged as result[0]", 1 << 19),
         (twice, (M, M), "result['predictions'] is result['logits']: each execution writes the same values", 1 << 18),
+        (
+            computed_twice,
+            (M, M),
+            "result['metrics']['features'] is computed as result['embedding']: each execution",
+            1 << 18,
+        ),
+        (
+            twice_and_computed_again,
+            (M, M),
+            "result[1]['again'] is computed as result[0], result[1]['y'] is result[0]: each",
+            1 << 19,
+        ),
         (in_function, (M, M), "`x` (256 KiB) is returned unchanged as result[1]", 1 << 18),
     ],
 )
@@ -66,12 +93,41 @@ def test_copies_on_accelerators(target: str) -> None:
         (lambda x: (x + 0.5, x * 2), (M,), {}),
         (lambda x: (jnp.zeros_like(x), jnp.zeros_like(x), x.sum()), (M,), {}),
         (lambda x: (x.T, x @ x), (M,), {}),
+        (lambda x: (x @ x, (x @ x).T), (M,), {}),
+        (lambda x: (jnp.cos(x), jnp.cos(x).reshape(-1), jnp.cos(x).reshape(2, -1)), (M,), {}),
+        (lambda: (jnp.arange(4096) * 2 + 1, jnp.arange(4096) * 2 + 1), (), {}),  # equal because they are new
         (lambda x: (jnp.tanh(x), jnp.tanh(x) + 1), (M,), {}),
         (lambda x, key: (jnp.tanh(x), key), (M, jax.ShapeDtypeStruct((2,), jnp.uint32)), {}),  # a few bytes
     ],
 )
 def test_other_results(fun: Any, args: Any, keywords: Any) -> None:
     assert not all_found(KIND, jax.jit(fun, **keywords), *args)
+
+
+@needs_gpu
+@needs_tpu
+@pytest.mark.parametrize("target", ["gpu:h100", "tpu:v5e:1x1"])
+def test_the_gain_of_merged_results_is_that_by_hand(target: str) -> None:
+    x, w = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2048, 512), (512, 8192)))
+    (finding,) = found(KIND, twice_and_computed_again, x, w, target=target)
+
+    def once(x: Any, w: Any) -> Any:
+        y = jnp.tanh(x @ w)
+        return y, y.sum()
+
+    before, after = (
+        inspector.lower(fun, x, w, target=target).compile(target=target) for fun in (twice_and_computed_again, once)
+    )
+    assert finding.gain_s == pytest.approx(before.roofline().total.least_s - after.roofline().total.least_s, rel=0.1)
+    assert finding.gain_bytes == 2 * 2048 * 8192 * 4
+    assert finding.gain_bytes == pytest.approx(before.memory.peak_bytes - after.memory.peak_bytes, rel=0.01)
+
+
+@needs_gpu
+@needs_tpu
+@pytest.mark.parametrize("target", ["gpu:h100", "tpu:v5e:1x1"])
+def test_transposes_of_results(target: str) -> None:
+    assert not all_found(KIND, lambda x: (jnp.sin(x @ x), jnp.sin(x @ x).T), M, target=target)
 
 
 def test_the_proof_donates_the_argument() -> None:

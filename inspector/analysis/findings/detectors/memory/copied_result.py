@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code
 from inspector.analysis.findings.dataflow import Value, results
@@ -28,7 +28,9 @@ def copied_result(subject: Subject) -> Iterator[Finding]:
     values = results(subject.before)
     if len(values) != len(subject.compiled.program.results):
         return
-    copies = _copies(subject.module.entry.root, len(values))
+    root = subject.module.entry.root
+    copies = _copies(root, len(values))
+    equal = _first_equal(root, values) if copies else {}
     reused = {*reused_parameters(subject.module).values()}
     arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
     unchanged: dict[str, list[tuple[int, int]]] = {}  # numbers of the parameter and of the result
@@ -39,12 +41,17 @@ def copied_result(subject: Subject) -> Iterator[Finding]:
         if parameter in arguments and instruction.computation.is_entry:
             if number not in reused and number in copies and not arguments[parameter].donated:
                 unchanged.setdefault(argument_root(arguments[parameter].path), []).append((parameter or 0, number))
-        elif instruction.opcode not in _FILLS and first.setdefault(value, number) != number and number in copies:
+        elif (instruction.opcode not in _FILLS and first.setdefault(value, number) != number and number in copies) or (
+            equal.get(number, number) != number and number in copies
+        ):
             repeated.append(number)
-    for root, pairs in unchanged.items():
-        yield _unchanged(subject, root, pairs, copies)
+    for name, pairs in unchanged.items():
+        yield _unchanged(subject, name, pairs, copies)
     if repeated:
-        yield _repeated(subject, repeated, [first[values[number]] for number in repeated], copies)
+        same = {number: first[values[number]] for number in repeated if first.get(values[number], number) != number}
+        yield _repeated(
+            subject, {number: same.get(number, equal.get(number, 0)) for number in repeated}, {*same}, copies
+        )
 
 
 def _unchanged(
@@ -70,13 +77,21 @@ def _unchanged(
 
 
 def _repeated(
-    subject: Subject, numbers: Sequence[int], firsts: Sequence[int], copies: Mapping[int, Instruction]
+    subject: Subject, firsts: Mapping[int, int], same: Collection[int], copies: Mapping[int, Instruction]
 ) -> Finding:
-    program = subject.compiled.program
+    """Returns the finding for results that are in the program before.
+
+    Args:
+      subject: the program.
+      firsts: the numbers of these results, with that of the first one that is equal.
+      same: those that are the same value in the program. XLA merged the computations of the others.
+      copies: the instructions that copy results.
+    """
+    program, numbers = subject.compiled.program, [*firsts]
     size = sum(copies[number].shape.byte_size for number in numbers)
     pairs = [
-        f"result{program.results[number].path} is result{program.results[one].path}"
-        for number, one in zip(numbers, firsts, strict=True)
+        f"result{program.results[number].path} {'is' if number in same else 'is computed as'} result{program.results[one].path}"
+        for number, one in firsts.items()
     ]
     more = f", and {len(pairs) - _MOST_NAMED} more" if len(pairs) > _MOST_NAMED else ""
     return subject.finding(
@@ -85,6 +100,49 @@ def _repeated(
         "Return the array once.", instructions=[copies[number].name for number in numbers], saved_part=1.0, gain_bytes=size,
         caution="The caller needs both if it donates one of them.",
     )  # fmt: skip
+
+
+def _first_equal(root: Instruction, values: Sequence[Value]) -> dict[int, int]:
+    """Returns the numbers of results that the compiler computes once, each with the number of the first that is equal.
+
+    Arrays that only have equal values because they are new, such as zeros, are left out.
+    """
+    made = root.operands if root.opcode == "tuple" else ()
+    first, found = dict[tuple[str, int], int](), dict[int, int]()
+    for number, (value, result) in enumerate(zip(values, made, strict=False)):
+        origin, element = _origin(result)
+        if value.instruction.opcode not in _FILLS and origin.opcode != "parameter" and origin.operands:
+            found[number] = first.setdefault((origin.name, element), number)
+    return {number: one for number, one in found.items() if made[number].shape.dimensions == made[one].shape.dimensions}
+
+
+def _origin(result: Instruction) -> tuple[Instruction, int]:
+    """Follows a result through copies to the instruction that computes it, with the number of the element of its tuple or -1."""
+    while True:
+        opcode = result.opcode
+        if (
+            opcode in ("copy", "copy-start", "copy-done")
+            or (opcode == "bitcast" and _keeps_order(result))
+            or (opcode == "fusion" and _only_copies(result) and len(result.operands) == 1)
+        ):
+            result = result.operands[0]
+        elif opcode == "get-tuple-element" and result.operands[0].opcode == "tuple":
+            result = result.operands[0].operand(int(result.proto.tuple_index))
+        elif opcode == "get-tuple-element":
+            return result.operands[0], int(result.proto.tuple_index)
+        else:
+            return result, -1
+
+
+def _keeps_order(bitcast: Instruction) -> bool:
+    """Reports whether a bitcast keeps the dimensions and their order, so that it is no transpose or reshape."""
+    before, after = bitcast.operands[0].shape, bitcast.shape
+    if before.layout is None or after.layout is None:
+        return False
+    return (before.without_layout(), before.layout.minor_to_major) == (
+        after.without_layout(),
+        after.layout.minor_to_major,
+    )
 
 
 def _copies(root: Instruction, count: int) -> dict[int, Instruction]:
