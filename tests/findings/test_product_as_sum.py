@@ -165,9 +165,19 @@ def of_each_batch(x: Any, y: Any) -> Any:
     return jnp.mean(jnp.square(x[:, :, None] - y[:, None]), -1)
 
 
+MANY = (jax.ShapeDtypeStruct((2048, 128), F32),) * 2
+
+
+@needs_gpu
+@pytest.mark.parametrize("fun", [distances, radial])
+def test_few_distances_gain_nothing(fun: Any) -> None:
+    """To write the product and to read it again takes longer than the sums."""
+    assert not all_found(KIND, fun, X, X, target="gpu:h100")
+
+
 @needs_gpu
 @pytest.mark.parametrize(
-    ("fun", "args"), [(distances, (X, X)), (radial, (X, X)), (nearest, (X, X)), (of_each_batch, (BATCHES, BATCHES))]
+    ("fun", "args"), [(distances, MANY), (radial, MANY), (nearest, (X, X)), (of_each_batch, (BATCHES, BATCHES))]
 )
 def test_squared_differences(fun: Any, args: tuple[Any, ...]) -> None:
     (finding,) = found(KIND, fun, *args, target="gpu:h100")
@@ -240,13 +250,39 @@ def test_further_factors_that_belong_to_no_array(fun: Any) -> None:
     assert not in_program(fun, (X, X, SCALE))
 
 
+def nearest_by_product(x: Any, y: Any) -> Any:
+    return jnp.argmin(jnp.sqrt(distances_by_product(x, y)), axis=1)
+
+
+def contrastive(x: Any, y: Any) -> Any:
+    """The sum of the `logsumexp` has the name of the sum of products, and is none."""
+    return jax.nn.logsumexp((x[:, None] * y[None]).sum(-1), -1)
+
+
+def contrastive_by_product(x: Any, y: Any) -> Any:
+    return jax.nn.logsumexp(x @ y.T, -1)
+
+
+WIDE, NARROW = (
+    (jax.ShapeDtypeStruct((16384, size), F32), jax.ShapeDtypeStruct((512, size), F32)) for size in (128, 64)
+)
+
+
 @needs_gpu
-def test_the_gain_where_another_kernel_reads_the_distances() -> None:
-    args = (*(jax.ShapeDtypeStruct((4096, 64), F32) for _ in range(2)), jax.ShapeDtypeStruct((64,), F32))
-    (finding,) = found(KIND, kernel, *args, target="gpu:h100")
+@pytest.mark.parametrize(
+    ("fun", "by_hand", "args"),
+    [
+        (kernel, kernel_by_product, (*(jax.ShapeDtypeStruct((4096, 64), F32),) * 2, jax.ShapeDtypeStruct((64,), F32))),
+        (nearest, nearest_by_product, WIDE),
+        (contrastive, contrastive_by_product, WIDE),
+        (contrastive, contrastive_by_product, NARROW),
+    ],
+)
+def test_the_gain_where_other_kernels_read_the_sums(fun: Any, by_hand: Any, args: tuple[Any, ...]) -> None:
+    (finding,) = found(KIND, fun, *args, target="gpu:h100")
     before, after = (
-        inspector.lower(fun, *args, target="gpu:h100").compile(target="gpu:h100").roofline().total.least_s
-        for fun in (kernel, kernel_by_product)
+        inspector.lower(each, *args, target="gpu:h100").compile(target="gpu:h100").roofline().total.least_s
+        for each in (fun, by_hand)
     )
     assert finding.gain_s == pytest.approx(before - after, rel=0.1)  # type: ignore[operator]
 

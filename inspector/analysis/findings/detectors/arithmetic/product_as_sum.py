@@ -32,6 +32,7 @@ _SCALED_BOTH = (
     "{left}, {right} = {left} * scale, {right} * scale  # the square root of the other factors of each term\n"
 )
 _SCALED_ONE = "{left} = {left} * scale  # the other factors of each term, or those of {right}\n"
+_FUSING = frozenset({"kLoop", "kInput"})
 _LEAST_SIDE = 8  # narrower products do not use the matrix unit well
 
 
@@ -239,11 +240,16 @@ def _varying(value: Value) -> tuple[frozenset[int], Value]:
 
 
 def _kernels(subject: Subject, found: SumOfProducts) -> list[str]:
-    """Returns the kernels that compute a sum; none if the compiler made a product of it."""
-    instructions = subject.kernels.named([found.name])
-    if not any(each.opcode == "reduce" for each in instructions):
-        return []
-    kernels = [subject.kernels.kernel(each) for each in instructions if each.opcode == "reduce"]
+    """Returns the kernels that compute a sum; none if the compiler made a product of it.
+
+    Other sums of the line may have the same name, such as that of a `logsumexp`: they have fewer terms.
+    """
+    terms, devices = math.prod(found.sizes), subject.compiled.program.device_count
+    kernels = [
+        subject.kernels.kernel(each)
+        for each in subject.kernels.named([found.name])
+        if each.opcode == "reduce" and math.prod(each.operands[0].shape.dimensions) * devices >= terms
+    ]
     return [each for each in kernels if each is not None]
 
 
@@ -258,20 +264,23 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequen
         if not isinstance(algorithm, Algorithm):
             return 0.0
         moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
-        if each.is_distance and not _is_read_by_loops(subject, kernels):
-            # The product is written, and read to add the sums of squares.
-            moved += 2 * each.value.instruction.shape.byte_size
         per_product = max(
             each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
+        if each.is_distance:
+            squared = sum(array.instruction.shape.byte_size for array in each.factors)
+            if not _is_read_by_fusions(subject, kernels):
+                # The product is written, and read to add the sums of squares.
+                squared += 2 * each.value.instruction.shape.byte_size
+            per_product += squared / peak.memory_bytes_per_s
         needed += per_product * _executions(subject, kernels)
     return max(0.0, 1 - needed / spent) if spent else 0.0
 
 
-def _is_read_by_loops(subject: Subject, kernels: Sequence[str]) -> bool:
-    """Reports whether only elementwise kernels read the sums: they then add the sums of squares too."""
+def _is_read_by_fusions(subject: Subject, kernels: Sequence[str]) -> bool:
+    """Reports whether only elementwise kernels and reductions read the sums: they then add the sums of squares too."""
     users = [user for name in kernels for user in subject.module.instruction(name).users]
-    return bool(users) and all(user.fusion_kind == "kLoop" for user in users)
+    return bool(users) and all(user.fusion_kind in _FUSING for user in users)
 
 
 def _executions(subject: Subject, kernels: Sequence[str]) -> float:
