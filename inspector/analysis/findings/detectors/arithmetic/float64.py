@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
+from inspector.analysis.findings.before import moved_from, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -20,7 +22,9 @@ KIND = "float64"
 _WIDE = frozenset({"f64", "c128"})
 _WIDE_TYPES = frozenset({"float64", "complex128"})
 _MOVED = frozenset({"parameter", "constant", "broadcast", "tuple", "get-tuple-element", "call", "while", "conditional"})
+_PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
+_IN_PARTS = " XLA adds up a product in parts, and may choose more of them in 32 bits, which then gain less."
 _NAMED = 3
 _FEWEST = 64  # elements; scalars in 64 bits cost little
 
@@ -31,7 +35,7 @@ def float64(subject: Subject) -> Iterator[Finding]:
         return
     if any(argument.dtype in _WIDE_TYPES for argument in subject.compiled.program.arguments):
         return
-    written = [i for i in _wide(subject.before) if i.opcode not in _MOVED]
+    written = [i for i in _wide(subject.before) if i.opcode not in _MOVED and not _is_sum(i)]
     computing = _emulating(subject, written) if subject.compiled.program.platform == "tpu" else _wide(subject.module)
     kernels = dict.fromkeys(name for each in computing if (name := subject.kernels.kernel(each)) is not None)
     known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
@@ -51,11 +55,101 @@ def float64(subject: Subject) -> Iterator[Finding]:
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
         + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
     )
+    in_parts = any(_is_of_parts(subject.module.instruction(name)) for name in kernels)
     yield subject.finding(
         KIND, title,
         f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
-        instructions=known or kernels, frames=first.frames, saved_part=0.5, caution=_CAUTION,
+        instructions=known or kernels, frames=first.frames, saved_part=_saved_part(subject, known or [*kernels]),
+        is_upper_bound=in_parts, caution=_CAUTION + _IN_PARTS * in_parts,
     )  # fmt: skip
+
+
+def _is_sum(instruction: Instruction) -> bool:
+    """Reports whether an array is only converted to be summed in 64 bits, or is such a sum or mean: its digits are wanted."""
+    if instruction.opcode == "reduce":
+        return _adds(instruction) and _is_sum(instruction.operands[0])
+    if instruction.opcode == "divide":
+        return (
+            _is_sum(instruction.operands[0])
+            and moved_from(Value(instruction.operands[1])).instruction.opcode == "constant"
+        )
+    if instruction.opcode != "convert" or _has_wide(instruction.operands[0].shape):
+        return False
+    users = [use.user for use in uses(Value(instruction))]
+    return bool(users) and all(user is not None and _adds(user.instruction) for user in users)
+
+
+def _adds(instruction: Instruction) -> bool:
+    return (
+        instruction.opcode == "reduce"
+        and instruction.to_apply is not None
+        and instruction.to_apply.root.opcode == "add"
+    )
+
+
+def _saved_part(subject: Subject, kernels: Sequence[str]) -> float:
+    """Returns the part of the kernels' time, or of their bytes without roofs, that 32-bit floats would save.
+
+    A kernel that only converts is not needed. Others access half of their 64-bit arrays, compute twice as fast on the vector unit, and at the
+    rate of 32-bit products on the matrix unit.
+    """
+    spent = saved = 0.0
+    for each in kernels:
+        time_s = subject.seconds([each])
+        weight = subject.accessed(each) if isinstance(time_s, Unavailable) else float(time_s)
+        spent += weight
+        saved += weight * _part_of_time(subject, each, _part(subject, each))
+    return saved / spent if spent else 0.5
+
+
+def _part_of_time(subject: Subject, name: str, of_bytes: float) -> float:
+    """Returns the part of a kernel's time that it saves, with that of its bytes."""
+    peak, point = subject.roofline.peak, subject.points[name]
+    if isinstance(peak, Unavailable) or isinstance(point.least_s, Unavailable):
+        return 0.5
+    if point.bound_by == "memory":
+        return of_bytes
+    units = subject.kernel_times(peak).of(subject.module.instruction(name)).units
+    longest_s = max(units.values(), default=0.0)
+    rates = [by_type(each, 0, peak) for each in ("f64", "f32")]
+    parts = {"main memory": 1 - of_bytes}
+    if all(isinstance(each, Algorithm) for each in rates):
+        wide_s, narrow_s = (a.passes / peak.flops_per_s[a.peak_name] for a in rates if isinstance(a, Algorithm))
+        parts["matrix unit"] = narrow_s / wide_s
+    after_s = max((parts.get(unit, 0.5) * seconds for unit, seconds in units.items()), default=0.0)
+    return 1 - after_s / longest_s if longest_s and subject.compiled.program.platform != "tpu" else 0.5
+
+
+def _part(subject: Subject, name: str) -> float:
+    """Returns the part of the bytes of a kernel that 32-bit floats would save."""
+    kernel, runs = subject.module.instruction(name), subject.points[name].executions
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    opcodes = {each.opcode for each in inside} - _PASSED
+    if opcodes == {"convert"}:
+        return 1.0
+    accessed = subject.accessed(name) / (1.0 if isinstance(runs, Unavailable) else float(runs) or 1.0)
+    # TPUs compute with pairs of 32-bit floats
+    if not accessed or subject.compiled.program.platform == "tpu":
+        return 0.5
+    wide = sum(map(_wide_bytes, (*dict.fromkeys(kernel.operands), kernel)))
+    return min(0.5, wide / 2 / accessed)
+
+
+def _wide_bytes(instruction: Instruction) -> int:
+    return sum(each.byte_size for each in instruction.shape.leaves if each.element_type in _WIDE)
+
+
+def _is_of_parts(kernel: Instruction) -> bool:
+    """Reports whether a kernel computes a product in parts that another kernel adds up.
+
+    XLA may choose another number of parts for narrower operands.
+    """
+    if kernel.opcode != "fusion" or (root := kernel.called_computations[0].root).opcode != "dot":
+        return False
+    inside = (
+        each for user in kernel.users if user.opcode == "fusion" for each in user.called_computations[0].instructions
+    )
+    return any(each.opcode == "reduce" and each.op_name == root.op_name for each in inside)
 
 
 def _emulating(subject: Subject, written: Iterable[Instruction]) -> list[Instruction]:
