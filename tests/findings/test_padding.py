@@ -85,3 +85,17 @@ def test_the_gain_is_of_the_order_of_the_compile_by_hand() -> None:
         for k in (1025, 1024)
     )
     assert 0.3 < finding.gain_s / (before - after) < 2
+
+
+def convolved(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@needs_tpu
+def test_dimensions_of_convolutions() -> None:
+    """The gradient of a window of 3 by 3 and 32 channels has 288 rows, and no number of channels makes them 256."""
+    gradient = jax.grad(lambda w, x: convolved(x, w).astype(jnp.float32).sum() ** 2)
+    images = of(64, 32, 32, 32)
+    assert not all_found(KIND, gradient, of(3, 3, 32, 256), images, target="tpu:v5e:1x1")
+    (finding,) = all_found(KIND, convolved, of(64, 32, 32, 264), of(3, 3, 264, 256), target="tpu:v5e:1x1")
+    assert finding.title.startswith("The contracted dimension of the convolution 64x32x32x264 times 3x3x264x256 is 264")

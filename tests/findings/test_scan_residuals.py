@@ -65,6 +65,9 @@ def test_stacked_values(program: Any, args: tuple[Any, ...], trips: int) -> None
     (finding,) = all_found("scan-residuals", program(plain), *args)
     assert f"of its {trips} iterations for the backward pass" in finding.title
     assert finding.frames
+    assert finding.remedy.startswith(
+        "body = jax.checkpoint(body)  # the function of the loop at test_scan_residuals.py:"
+    )
     saved = _peak(program(plain), args) - _peak(program(jax.checkpoint), args)
     assert finding.gain_bytes == pytest.approx(saved, rel=0.35)  # other arrays use the memory meanwhile
     assert all_found("scan-residuals", program(jax.checkpoint), *args) == []

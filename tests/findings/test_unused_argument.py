@@ -20,13 +20,14 @@ SMALL = jax.ShapeDtypeStruct((16, 16), jnp.float32)
     [
         (lambda x, mask: jnp.tanh(x), (M, M), {}, "`mask` (1 MiB) is not used: JAX drops it"),
         (lambda x, mask: jnp.tanh(x), (M, M), {"keep_unused": True}, "`mask` (1 MiB) is not used: it is in the device's"),
-        (lambda p, x: x @ p["a"], ({"a": M, "b": M, "c": M}, M), {}, "2 arrays of `p`, such as `p['b']` (2 MiB) are not"),
+        (lambda p, x: x @ p["a"], ({"a": M, "b": M, "c": M}, M), {}, "2 arrays of `p` (2 MiB), such as `p['b']` (1 MiB), are not used: JAX drops them"),
         (lambda x, y: x + jnp.zeros_like(y), (M, M), {}, "`y` (1 MiB) is not used"),
     ],
 )  # fmt: skip
 def test_unused_arguments(fun: Any, args: Any, keywords: Any, title: str) -> None:
     (finding,) = found(KIND, jax.jit(fun, **keywords), *args)
     assert finding.title.startswith(title)
+    assert finding.remedy == f"Do not pass {'them' if '2 arrays' in title else 'it'}."
     assert finding.gain_bytes == (2 << 20 if "2 MiB" in title else 1 << 20)
 
 

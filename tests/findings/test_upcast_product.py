@@ -203,3 +203,12 @@ def test_products_beside_collectives_have_a_caution() -> None:
         KIND, step, *jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), args), target="gpu:h100:1"
     )
     assert not alone.caution
+
+
+def test_an_argument_and_a_computed_array() -> None:
+    def fun(x: Any, w: Any) -> Any:
+        return jnp.tanh(x).astype(jnp.float32) @ w.astype(jnp.float32)
+
+    x, w = (jax.ShapeDtypeStruct((1024, 1024), jnp.bfloat16) for _ in range(2))
+    (finding,) = found(KIND, fun, x, w, roofs=peak("gpu:h100"))
+    assert finding.title.startswith("Both operands (`w` and a computed array) of the product")

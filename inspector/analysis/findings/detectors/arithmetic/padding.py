@@ -17,6 +17,7 @@ from inspector.support.units import counted
 KIND = "padding"
 _LEAST_SAVED = 0.02  # of a kernel's time
 _CAUTION = "Padding does not help: the compiler pads already. A smaller dimension changes the model."
+_CONVOLUTION = "conv_general_dilated"
 _WHICH = ("number of rows", "contracted dimension", "number of columns")
 
 
@@ -48,10 +49,11 @@ def padding(subject: Subject) -> Iterator[Finding]:
 
 def _finding(subject: Subject, found: list[tuple[Instruction, str, _Waste]], side: int) -> Finding:
     product, _, waste = found[0]
-    more = f" and {counted(len(found) - 1, 'other product')}" if len(found) > 1 else ""
+    what = "convolution" if _CONVOLUTION in product.op_name else "product"
+    more = f" and {counted(len(found) - 1, f'other {what}')}" if len(found) > 1 else ""
     over = waste.length - waste.multiple
     title = (
-        f"The {_WHICH[waste.which]} of the product {shapes_text(product)}{more} is {waste.length}, {over} more than"
+        f"The {_WHICH[waste.which]} of the {what} {shapes_text(product)}{more} is {waste.length}, {over} more than"
         f" {waste.multiple // side} times {side}: the matrix unit of {side} by {side} computes {waste.multiple + side}."
     )
     return subject.finding(
@@ -69,13 +71,26 @@ def _largest(product: Instruction, side: int) -> _Waste | None:
     wastes = []
     for which, length in enumerate(sizes):
         over = length % side
-        if length > side and 0 < over <= side // 4:
+        if length > side and 0 < over <= side // 4 and _is_possible(product, which, length, length - over):
             trimmed = [*sizes]
             trimmed[which] = length - over
             saved = 1 - _time(trimmed, side) / _time(sizes, side)
             wastes.append(_Waste(which, length, length - over, saved))
     worst = max(wastes, key=lambda each: each.saved, default=None)
     return None if worst is None or worst.saved < _LEAST_SAVED else worst
+
+
+def _is_possible(product: Instruction, which: int, length: int, smaller: int) -> bool:
+    """Reports whether a smaller dimension of the arrays makes a side of the product smaller.
+
+    The rows of a convolution are several dimensions together, such as 288 for a window of 3 by 3 and 32 channels: no number of channels makes
+    them 256.
+    """
+    if product.opcode != "convolution" or which:
+        return True
+    feature = product.proto.convolution_dimension_numbers.output_feature_dimension
+    sizes = [size for d, size in enumerate(product.shape.dimensions) if d != feature]
+    return any(smaller * size % length == 0 for size in sizes)
 
 
 def _time(sizes: tuple[int, int, int] | list[int], side: int) -> float:

@@ -121,11 +121,13 @@ def _version(text: str) -> tuple[int, ...]:
 def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str, both: bool, saved: Saved) -> Finding:
     first = products[0].value.instruction
     narrow_name, wide_name = _NAMES[narrow], _NAMES[wide]
-    names = " and ".join(f"`{each}`" for each in products[0].arguments if each)
+    arguments = [f"`{each}`" for each in products[0].arguments if each]
     are_both = len(products[0].converted) == 2
     what = "Both operands" if are_both else "One operand"
-    is_one_named = are_both and sum(map(bool, products[0].arguments)) == 1
-    more = f" ({'one is ' * is_one_named}{names})" if names else ""
+    names = " and ".join(arguments)
+    if are_both and len(arguments) == 1:
+        names = f"{names} and a computed array"
+    more = f" ({names})" if names else ""
     times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
     title = (
         f"{what}{more} of the product {shapes_text(first)}{times} {'are' if are_both else 'is'} converted from {narrow_name} to {wide_name}"

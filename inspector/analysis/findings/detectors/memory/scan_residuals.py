@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS
@@ -20,7 +21,7 @@ from inspector.support.units import counted, format_bytes, format_seconds
 
 KIND = "scan-residuals"
 _ROOM = 0.8  # of the device's memory
-_REMEDY = "jax.lax.scan(jax.checkpoint(body), ...)  # or with a policy that keeps the products only"
+_REMEDY = "body = jax.checkpoint(body)  # the function of the loop{}, a scan or fori_loop; or with a policy that keeps the products only"
 
 
 class _Stacked(NamedTuple):
@@ -87,7 +88,7 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
     seconds = subject.seconds(inside)
     cost = "" if isinstance(seconds, Unavailable) else f", about {format_seconds(float(seconds))}"
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
+        KIND, title, _REMEDY.format(at_line(stacked.loop.frames)), instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
         caution=f"The backward pass computes the loop's body once more{cost}.{_room(subject)}",
         edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip

@@ -34,18 +34,23 @@ def unused_argument(subject: Subject) -> Iterator[Finding]:
 
 def _finding(subject: Subject, arguments: list[Argument], size: int) -> Finding:
     is_dropped = all(each.parameter is None for each in arguments)
-    what = f"`{arguments[0].path}`"
-    if len(arguments) > 1:
-        what = f"{counted(len(arguments), 'array')} of `{argument_root(arguments[0].path)}`, such as {what}"
+    are_many, largest = len(arguments) > 1, max(arguments, key=_bytes)
+    what = f"`{largest.path}` ({format_bytes(size)})"
+    if are_many:
+        what = (
+            f"{counted(len(arguments), 'array')} of `{argument_root(largest.path)}` ({format_bytes(size)}), such as"
+            f" `{largest.path}` ({format_bytes(_bytes(largest))}),"
+        )
+    it = "them" if are_many else "it"
     effect = (
-        "JAX drops it from the program, but the caller keeps it in memory for the call"
+        f"JAX drops {it} from the program, but the caller keeps {it} in memory for the call"
         if is_dropped
-        else "it is in the device's memory during the whole execution"
+        else f"{'they are' if are_many else 'it is'} in the device's memory during the whole execution"
     )
     return subject.finding(
-        KIND, f"{what} ({format_bytes(size)}) {'is' if len(arguments) == 1 else 'are'} not used: {effect}.",
-        "Do not pass it.", gain_bytes=size,
-        caution="The memory is free only if the caller needs the array for nothing else." if is_dropped else "",
+        KIND, f"{what} {'are' if are_many else 'is'} not used: {effect}.",
+        f"Do not pass {it}.", gain_bytes=size,
+        caution=f"The memory is free only if the caller needs the array{'s' * are_many} for nothing else." if is_dropped else "",
     )  # fmt: skip
 
 
