@@ -10,7 +10,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found, peak
 
 KIND = "highest-precision"
@@ -92,6 +92,7 @@ def gradient(precision: str | None) -> Any:
     return jax.grad(loss)
 
 
+@needs_gpu
 def test_products_that_are_merged_with_their_transposes() -> None:
     x = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
     before, after = (inspector.lower(gradient(p), [x, x], x).compile(target="gpu:h100") for p in ("highest", None))

@@ -92,6 +92,7 @@ def convolved(x: Any, w: Any) -> Any:
 
 
 @needs_tpu
+@pytest.mark.slow
 def test_dimensions_of_convolutions() -> None:
     """The gradient of a window of 3 by 3 and 32 channels has 288 rows, and no number of channels makes them 256."""
     gradient = jax.grad(lambda w, x: convolved(x, w).astype(jnp.float32).sum() ** 2)
