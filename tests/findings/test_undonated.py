@@ -14,6 +14,7 @@ import inspector
 from inspector.analysis.findings.argument_names import donation_code
 from inspector.compilation.program import Argument
 from inspector.stages.findings import Findings
+from tests.findings.corpus.record import recorded
 from tests.findings.sharded import D, array, manual
 from tests.modules import module_of
 
@@ -260,3 +261,8 @@ def test_the_remedy_of_an_equinox_step_can_be_written() -> None:
     }  # fmt: skip
     donating = eqx.filter_jit(step, donate="all")
     assert not inspector.lower(donating, model, state, x).compile().findings(kinds=["undonated"])
+
+
+def test_the_remedy_for_nnx() -> None:
+    for finding in recorded("nnx_jit_of_a_training_step", "cpu").findings():
+        assert finding.remedy == "nnx.jit(fun, donate_argnames=('model', 'optimizer'))"

@@ -9,6 +9,7 @@ from inspector.compilation.program import Argument
 from inspector.hlo.module import Instruction
 
 _KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+_NNX = re.compile(r"_states_\d+__\d+_")  # the states of an argument, as Flax's `nnx.jit` gives them to JAX
 _EQUINOX = ("dynamic_donate", "dynamic_nodonate")  # arguments of the function that `equinox.filter_jit` gives to JAX
 _VARIADIC = re.compile(r"args\[(\d+)\]")
 
@@ -40,7 +41,8 @@ def donation_code(arguments: Sequence[Argument], paths: Sequence[str], parameter
         for keyword, values in (("donate_argnums", numbers), ("donate_argnames", [*names]))
         if values
     ]
-    return f"jax.jit(fun, {', '.join(parts)})"
+    jit = "nnx.jit" if any(map(_NNX.search, (each.name for each in parameters))) else "jax.jit"
+    return f"{jit}(fun, {', '.join(parts)})"
 
 
 def path_keys(path: str) -> tuple[str, ...]:
