@@ -92,8 +92,9 @@ def test_the_proof_equals_the_policy_by_hand(wrapped: Any) -> None:
     first, second = (
         inspector.lower(wrapped(each), WS, X).compile(target="cpu") for each in (jax.checkpoint, dots_saved)
     )
-    saved_s = float(first.roofline(V5E).total.least_s) - float(second.roofline(V5E).total.least_s)
-    assert proof.gain_s == pytest.approx(saved_s, rel=0.02)
+    before_s = float(first.roofline(V5E).total.least_s)
+    saved_s = before_s - float(second.roofline(V5E).total.least_s)
+    assert proof.gain_s == pytest.approx(saved_s, rel=0.02, abs=1e-3 * before_s)  # below, it is the same time
     assert proof.gain_bytes == pytest.approx(first.memory.peak_bytes - second.memory.peak_bytes, rel=0.02)
 
 

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.stages.findings import Finding, Findings
+from tests.absent import needs_gpu
 from tests.findings.sharded import DM, D, Program, array
 
 SHAPES = {"v": (128, 64), "w": (64, 128)}
@@ -160,7 +161,7 @@ def sliced_by_hand(w: jax.Array) -> jax.Array:
     return jax.shard_map(rows, mesh=D, in_specs=P(), out_specs=P("d"))(w)
 
 
-@pytest.mark.parametrize("target", ["cpu:8", "gpu:h100:8"])
+@pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
 @pytest.mark.parametrize(
     ("fun", "cache", "q", "axes", "spec"),
     [
@@ -206,7 +207,7 @@ EXPERTS = {"expert": array((8, 64, 64), "d"), "shared": array((64, 64))}
         ),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("target", ["cpu:8", "gpu:h100:8"])
+@pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
 def test_silent_where_devices_need_it_whole(program: Program, target: str) -> None:
     assert not found(program, target)
 

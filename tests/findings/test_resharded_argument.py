@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import GPUS
 from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found, peak
@@ -128,6 +128,7 @@ def used_late(w: Any, x: Any, mask: Any) -> Any:
     return h * on(mask, "d").mean(1, keepdims=True)
 
 
+@needs_gpu
 def test_an_exchange_beside_longer_work_is_silent() -> None:
     w = {"a": array((1024, 4096)), "b": array((4096, 1024))}
     args = w, array((4096, 1024), "d"), array((4096, 16), None, "d")
@@ -161,6 +162,7 @@ def grouped(w: Any, x: Any) -> Any:
     return on(jnp.einsum("ecf,efd->ecd", jax.nn.gelu(jnp.einsum("ecd,edf->ecf", x, first)), second), "d")
 
 
+@needs_gpu
 def test_the_gain_is_what_the_schedule_loses() -> None:
     w = [array(shape, None, "d", dtype=jnp.bfloat16) for shape in ((8, 1024, 4096), (8, 4096, 1024))]
     findings = found(KIND, grouped, w, array((8, 512, 1024), "d", dtype=jnp.bfloat16), target="gpu:h100:8")

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.stages.findings import Finding
+from tests.absent import needs_gpu
 from tests.findings.sharded import D, Program, array, manual, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
@@ -315,6 +316,7 @@ def test_without_the_constraint_nothing_is_communicated() -> None:
     assert not len(inspector.lower(fun, X, W).compile(target="cpu:8").collectives())
 
 
+@needs_gpu
 @pytest.mark.parametrize(
     ("program", "count"),
     [
@@ -339,6 +341,7 @@ def test_exchanges_by_hand_and_back(fun: Any, count: int) -> None:
     assert sum(name.startswith(("all", "collective", "ppermute")) for name in finding.instructions) == count
 
 
+@needs_gpu
 def test_the_gain_of_exchanges_by_hand_is_that_of_the_program_without_them() -> None:
     shapes = array((8 * 2048, 2048), "d"), array((2048, 2048))
     with_them, without = (

@@ -183,6 +183,7 @@ def test_convolutions_of_cudnn_have_no_wide_results() -> None:
     assert not all_found(KIND, convolved, x, w, target="gpu:h100")
 
 
+@needs_gpu
 def test_products_beside_collectives_have_a_caution() -> None:
     """XLA for GPUs sums the gradients beside the other products, in an order that depends on their length: the proof saves 29 % more."""
 
