@@ -82,7 +82,7 @@ def test_gpus_only_read_the_results_once_more() -> None:
         for each in (jax.checkpoint, dots_saved)
     )
     assert not isinstance(finding.gain_s, Unavailable)
-    assert 0.05 * float(first) < finding.gain_s < float(first) - float(second)
+    assert 0.05 * float(first) < finding.gain_s < 1.2 * (float(first) - float(second))
 
 
 @pytest.mark.parametrize("wrapped", [unrolled, scanned])

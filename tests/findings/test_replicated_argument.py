@@ -14,7 +14,7 @@ import inspector
 from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.stages.findings import Finding, Findings
 from tests.absent import needs_gpu
-from tests.findings.sharded import DM, D, Program, array
+from tests.findings.sharded import DM, D, Program, array, mesh_of
 
 SHAPES = {"v": (128, 64), "w": (64, 128)}
 TWO_AXES = {"v": ("m",), "w": (None, "m")}
@@ -116,7 +116,7 @@ def test_silent(program: Program) -> None:
     assert not found(program)
 
 
-THREE = jax.sharding.AbstractMesh((2, 2, 2), ("x", "y", "z"))
+THREE = mesh_of((2, 2, 2), ("x", "y", "z"))
 
 
 def attended(q: jax.Array, k: jax.Array, v: jax.Array, spec: P) -> jax.Array:
