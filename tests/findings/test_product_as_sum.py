@@ -201,7 +201,7 @@ SCALE = jax.ShapeDtypeStruct((128,), F32)
 
 
 def kernel(x: Any, y: Any, scale: Any) -> Any:
-    """Of a Gaussian process, with a length scale of each dimension."""
+    """The kernel of a Gaussian process, with a length scale for each dimension."""
     return jnp.exp(-0.5 * (((x[:, None] - y[None]) / scale) ** 2).sum(-1))
 
 

@@ -19,7 +19,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "divide": operator.floordiv, "multiply": operator.mul, "remainder": operator.mod,
     "subtract": operator.sub,
 }  # fmt: skip
-"""Of integers that are not negative."""
+"""Operations on integers of at least zero, such as offsets."""
 _UNREAD = Unavailable("the slice's offset does not come from a table of partitions that inspector can read")
 
 

@@ -141,7 +141,7 @@ def _reshaped(before: Shape, after: Shape, dimensions: Dimensions, *, is_bitcast
 def _by_device(part: Instruction, num_partitions: int) -> tuple[int, tuple[int, ...]] | None:
     """Returns the dimension in which the devices take different parts, and the number of the part of each; None if there is none.
 
-    The number is -1 where it is unknown: devices differ in several dimensions, or in steps that are no multiples of a part.
+    The number is -1 if it is unknown: the offsets differ in several dimensions, or are not multiples of the part's size.
     """
     whole, sliced = part.operands[0].shape.dimensions, part.shape.dimensions
     found = [

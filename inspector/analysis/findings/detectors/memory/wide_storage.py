@@ -36,7 +36,7 @@ _LOOP_TEXTS = {
     _STACK: ("stacks the results of its iterations", "", "return carry, y.astype(jnp.{narrow})  # in the body; convert after the loop where {wide} is needed"),
     _SLICES: ("carries an array", " and replaces slices of it", "array = array.astype(jnp.{narrow})  # before the loop; write new.astype(jnp.{narrow}) into it in the body"),
 }  # fmt: skip
-"""What the loop does, in words, and the remedy."""
+"""A sentence about the loop, and the remedy."""
 _MOST_NAMED = 3
 _ONCE = "  # once, where it is made, or stored in this type"
 _KEPT = "Other programs that take the array may need its precision, such as an optimizer's master weights. Pass a narrow copy of those."
@@ -269,7 +269,7 @@ def _loop_findings(subject: Subject, loop: Value, members: Sequence[_Carried], *
 
 
 class _Saved(NamedTuple):
-    """What a narrower type saves.
+    """The time and the memory that a narrower type saves.
 
     Attributes:
       kernels: the kernels that access the arrays in the wide type.

@@ -92,7 +92,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
 
 
 def _arrays(members: Sequence[_Member]) -> list[str]:
-    """Returns the types of the values that are no arguments."""
+    """Returns the types and shapes of the operands of the collectives."""
     shapes = [shape for each in members for shape in each.collective.operand_shapes]
     return list(dict.fromkeys(format_array(s.element_type, s.dimensions) for s in shapes))
 
