@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -23,10 +23,10 @@ from inspector.compilation.request import CompileRequest
 from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
-from inspector.execution.inputs import Input, made_inputs
-from inspector.execution.run import start
+from inspector.execution.inputs import made_inputs
 from inspector.execution.tolerances import TOLERANCES
-from inspector.stages.edited_program import EditedProgram, edited_program
+from inspector.stages.edited_program import edited_program
+from inspector.stages.proof_runs import FEWEST, MOST_S, ProofRuns, run_both
 from inspector.stages.proof_time import ProofTime, TimeOverError
 from inspector.support.units import format_bytes, format_seconds
 
@@ -42,12 +42,6 @@ _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspe
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3
 """Smallest share of the time by which two programs differ."""
-_ROUNDS = 5
-_FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
-_RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
-_LONG_S = 1.0  # programs whose execution takes longer run once, if only memory is saved
-_COLD_S = 5.0  # an execution that takes longer is measured without another one before
-_MOST_RUNS_S = 60.0  # for all executions of a proof without a time limit
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -149,29 +143,24 @@ def prove(
     except InspectorError as error:
         return cannot_be_tried(str(error).partition("\n")[0])
     is_stopped = False
-    runs: _Runs | Unavailable
+    runs: ProofRuns | Unavailable
     try:
-        saves_time = bool(finding.share)
-        runs = _runs(changed, compiled, other, engine, time, saves_time=saves_time) if run else _NOT_RUN
+        runs = _NOT_RUN
+        if run:
+            inputs = made_inputs(compiled.program)
+            sides = (compiled, inputs), (other, changed.inputs(inputs))
+            runs = run_both(*sides, engine, time, saves_time=bool(finding.share))
     except TimeOverError as error:
         is_stopped, runs = True, Unavailable(f"{error} before both programs had run once")
+    except CancelledError:
+        raise
+    except InspectorError as error:
+        runs = Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
     proof = _compared(finding, finding.edits, compiled, other, estimated_s, runs)
     if not is_stopped:
         return proof
     verdict: Verdict = "not tried" if proof.verdict == "cannot be tried" else proof.verdict
     return dataclasses.replace(proof, verdict=verdict, is_stopped=True)
-
-
-class _Runs(NamedTuple):
-    """The outputs of both programs, and the durations of their executions."""
-
-    outputs: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
-    durations: tuple[Sequence[float], Sequence[float]]
-
-    @property
-    def longest_s(self) -> float:
-        """The longest duration."""
-        return max(map(max, self.durations))
 
 
 def _compared(
@@ -180,7 +169,7 @@ def _compared(
     compiled: CompiledProgram,
     other: CompiledProgram,
     estimated_s: Estimate,
-    runs: _Runs | Unavailable,
+    runs: ProofRuns | Unavailable,
 ) -> Proof:
     lifts = any(isinstance(edit, LiftConstants) for edit in edits)
     size = _executable_bytes if lifts else _peak
@@ -223,14 +212,14 @@ def _promises(finding: Finding) -> tuple[bool, bool]:
     return True, True
 
 
-def _needed(runs: _Runs | Unavailable, unknown: Unavailable) -> tuple[Verdict, str]:
+def _needed(runs: ProofRuns | Unavailable, unknown: Unavailable) -> tuple[Verdict, str]:
     """Returns the verdict of a proof without a time, and what it needs."""
     if isinstance(runs, Unavailable):
         reason = unknown.reason if runs == _NOT_RUN else runs.reason
         return "cannot be tried", _NEEDS_TIME.format(reason)
     longest_s = runs.longest_s
-    seconds = 2 * (_FEWEST + 1) * longest_s + _MOST_RUNS_S
-    return "not tried", _TOO_SLOW.format(format_seconds(longest_s), _FEWEST, seconds)
+    seconds = 2 * (FEWEST + 1) * longest_s + MOST_S
+    return "not tried", _TOO_SLOW.format(format_seconds(longest_s), FEWEST, seconds)
 
 
 def _minus(before: float | Unavailable, after: float) -> float | Unavailable:
@@ -249,60 +238,6 @@ def _executable_bytes(compiled: CompiledProgram) -> int:
     """Returns the size of the executable, or of the optimized HLO if there is no executable."""
     executable = executable_of(compiled)
     return len(compiled.hlo_proto if isinstance(executable, Unavailable) else executable)
-
-
-def _runs(
-    changed: EditedProgram,
-    compiled: CompiledProgram,
-    other: CompiledProgram,
-    engine: Engine,
-    time: ProofTime,
-    *,
-    saves_time: bool,
-) -> _Runs | Unavailable:
-    """Runs both programs in turns on the same inputs, as often as the time allows. Slow ones run once if only memory is saved.
-
-    Raises:
-      TimeOverError: the time was over before both had run once.
-    """
-    durations: tuple[list[float], list[float]] = ([], [])
-    outputs: list[Sequence[np.ndarray]] = [(), ()]
-    try:
-        inputs = made_inputs(compiled.program)
-        sides: tuple[tuple[CompiledProgram, Sequence[Input]], ...] = (
-            (compiled, inputs), (other, changed.inputs(inputs)),
-        )  # fmt: skip
-
-        def execute(limit: ProofTime, times: int) -> list[tuple[float, ...]]:
-            spent: list[tuple[float, ...]] = []
-            for side, (program, given) in enumerate(sides):
-                reply = limit.result(start(program, given, engine, repeat=times, warmup=0))
-                spent.append(reply.durations_s)
-                outputs[side] = reply.outputs
-            return spent
-
-        limit = time.of_runs(_MOST_RUNS_S)
-        first = execute(limit if time.waiting else time, 1)
-        slowest_s = max(map(max, first))
-        if slowest_s > _COLD_S:  # for others, the first execution is slower than the next ones
-            _add(durations, first)
-        wanted = max(_FEWEST, min(_MOST, int(_RUNS_S / slowest_s))) if saves_time or slowest_s <= _LONG_S else 0
-        each_time = 1 if slowest_s > _LONG_S else -(-wanted // _ROUNDS)
-        while len(durations[1]) < wanted and 2 * each_time * slowest_s < limit.left_s:
-            _add(durations, execute(limit, each_time))
-    except CancelledError:
-        raise
-    except TimeOverError:
-        if not outputs[1]:
-            raise
-    except InspectorError as error:
-        return Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
-    return _Runs((outputs[0], outputs[1]), durations if durations[1] else ([slowest_s], [slowest_s]))
-
-
-def _add(durations: tuple[list[float], list[float]], spent: Sequence[Sequence[float]]) -> None:
-    for known, more in zip(durations, spent, strict=True):
-        known.extend(more)
 
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
