@@ -14,6 +14,7 @@ from inspector.analysis.findings.edits import (
     Edit,
     LiftConstants,
     NarrowProducts,
+    SingleFloats,
     StoreNarrow,
 )
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
@@ -247,6 +248,8 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
     )
     worst, most = 0.0, 0.0
     for path, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        if any(isinstance(edit, SingleFloats) for edit in edits):
+            a = a.astype(b.dtype)
         found = difference(str(path), a, b)
         if not found.differing:
             continue

@@ -12,7 +12,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
-from tests.absent import needs_gpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPU
 from tests.findings.corpus.record import recorded
 from tests.findings.examined import all_found, found
@@ -135,3 +135,50 @@ def test_tpus_compute_with_pairs_of_float32(name: str) -> None:
     (finding,) = recorded(name, TPU).findings(kinds=[KIND])
     assert finding.share > 0.25
     assert not isinstance(finding.gain_s, Unavailable)
+
+
+def widened(x: Any) -> Any:
+    return jnp.tanh(x * WEIGHTS) @ jnp.ones((256, 256))
+
+
+def in_32_bits(x: Any) -> Any:
+    return jnp.tanh(x * WEIGHTS.astype(np.float32)) @ jnp.ones((256, 256), np.float32)
+
+
+def test_the_proof_equals_the_compile_by_hand() -> None:
+    (finding,) = found(KIND, widened, X)
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.values == "results agree within 1e-04"
+    before, after = (inspector.lower(f, X).compile(target="cpu").memory.peak_bytes for f in (widened, in_32_bits))
+    assert proof.gain_bytes == before - after
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: jnp.linalg.cholesky((x @ x.T) * WEIGHTS + jnp.eye(256)),  # LAPACK's function depends on the type
+        lambda x: x + jax.random.normal(jax.random.key(0), x.shape),  # bits become floats
+        lambda x: jnp.fft.fft(x * WEIGHTS),
+        lambda x: jax.lax.scan(lambda c, _: (jnp.sin(c) * 2, c.sum()), x * WEIGHTS, None, length=3),
+        lambda x: jax.scipy.special.erf(jnp.sort(x * WEIGHTS)),
+        lambda x: jnp.where(x > 0, x * WEIGHTS, jnp.inf),
+    ],
+)
+def test_programs_of_32_bits(fun: Any) -> None:
+    finding, *_ = all_found(KIND, fun, X)
+    proof = finding.prove(time_limit_s=20)
+    assert proof.verdict in ("proven", "no gain")
+    assert isinstance(proof.values, str)
+    assert proof.values.startswith(("results agree", "equal results"))
+
+
+@pytest.mark.slow
+@needs_tpu
+def test_the_proof_on_a_tpu() -> None:
+    (finding,) = all_found(KIND, widened, X, target=TPU)
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    before, after = (inspector.lower(f, X, target=TPU).compile(target=TPU) for f in (widened, in_32_bits))
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert proof.gain_s == pytest.approx(saved_s, rel=0.1)

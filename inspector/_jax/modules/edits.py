@@ -20,6 +20,7 @@ from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import callee_of, functions_of, hoist_collectives
 from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
+from inspector._jax.modules.single_floats import narrow_floats
 from inspector._jax.modules.slice_updates import update_slices
 from inspector._jax.modules.top_k import sorts_to_top_k
 
@@ -324,6 +325,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
     "StoreNarrow": _store_narrow,
+    "SingleFloats": narrow_floats,
 }
 
 

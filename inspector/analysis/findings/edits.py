@@ -236,6 +236,11 @@ class StoreNarrow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SingleFloats:
+    """Computes in 32-bit floats instead of 64-bit ones, and returns them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class PlaceDevices:
     """Runs the partitions of the program on its devices in another order.
 
@@ -285,6 +290,7 @@ Edit = (
     | LiftConstants
     | StoreTransposed
     | StoreNarrow
+    | SingleFloats
     | PlaceDevices
     | SetFlags
     | TraceAgain

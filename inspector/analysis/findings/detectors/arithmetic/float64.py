@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,6 +11,7 @@ import numpy as np
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
 from inspector.analysis.findings.before import moved_from, uses
 from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.edits import SingleFloats
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
@@ -25,7 +27,9 @@ _MOVED = frozenset({"parameter", "constant", "broadcast", "tuple", "get-tuple-el
 _PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
 _IN_PARTS = " XLA adds up a product in parts, and may choose more of them in 32 bits, which then gain less."
+_IN_PAIRS = " TPUs compute with pairs of float32. What single ones gain is a rough estimate, so prove it."
 _NAMED = 3
+_OF_PAIRS = 0.05  # time of an operation on one float32, relative to that on a pair
 _FEWEST = 64  # elements; scalars in 64 bits cost little
 
 
@@ -55,12 +59,18 @@ def float64(subject: Subject) -> Iterator[Finding]:
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
         + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
     )
+    saved_part = (
+        _emulated_part(subject, computing, known or [*kernels])
+        if subject.compiled.program.platform == "tpu"
+        else _saved_part(subject, known or [*kernels])
+    )
+    in_pairs = _IN_PAIRS * (subject.compiled.program.platform == "tpu")
     in_parts = any(_is_of_parts(subject.module.instruction(name)) for name in kernels)
     yield subject.finding(
         KIND, title,
         f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
-        instructions=known or kernels, frames=first.frames, saved_part=_saved_part(subject, known or [*kernels]),
-        is_upper_bound=in_parts, caution=_CAUTION + _IN_PARTS * in_parts,
+        instructions=known or kernels, frames=first.frames, saved_part=saved_part,
+        is_upper_bound=in_parts, edits=(SingleFloats(),), caution=_CAUTION + in_pairs + _IN_PARTS * in_parts,
     )  # fmt: skip
 
 
@@ -102,6 +112,23 @@ def _saved_part(subject: Subject, kernels: Sequence[str]) -> float:
     return saved / spent if spent else 0.5
 
 
+def _emulated_part(subject: Subject, computing: Iterable[Instruction], kernels: Sequence[str]) -> float:
+    """Returns the part of the kernels' time that a TPU needs for pairs of float32, which are more than ten operations for each one."""
+    counts = collections.Counter(subject.kernels.kernel(each) for each in computing if each.opcode not in _PASSED)
+    spent = saved = 0.0
+    for each in kernels:
+        time_s = subject.seconds([each])
+        weight = subject.accessed(each) if isinstance(time_s, Unavailable) else float(time_s)
+        kernel = subject.module.instruction(each)
+        inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+        every = sum(instruction.opcode not in _PASSED for instruction in inside)
+        spent += weight
+        # half of the bytes, but almost none of the operations are left
+        part = 0.5 if subject.points[each].bound_by == "memory" else 1 - _OF_PAIRS
+        saved += weight * part * min(1.0, counts[each] / max(1, every))
+    return saved / spent if spent else 0.5
+
+
 def _part_of_time(subject: Subject, name: str, of_bytes: float) -> float:
     """Returns the part of a kernel's time that it saves, with that of its bytes."""
     peak, point = subject.roofline.peak, subject.points[name]
@@ -117,7 +144,7 @@ def _part_of_time(subject: Subject, name: str, of_bytes: float) -> float:
         wide_s, narrow_s = (a.passes / peak.flops_per_s[a.peak_name] for a in rates if isinstance(a, Algorithm))
         parts["matrix unit"] = narrow_s / wide_s
     after_s = max((parts.get(unit, 0.5) * seconds for unit, seconds in units.items()), default=0.0)
-    return 1 - after_s / longest_s if longest_s and subject.compiled.program.platform != "tpu" else 0.5
+    return 1 - after_s / longest_s if longest_s else 0.5
 
 
 def _part(subject: Subject, name: str) -> float:
@@ -128,8 +155,7 @@ def _part(subject: Subject, name: str) -> float:
     if opcodes == {"convert"}:
         return 1.0
     accessed = subject.accessed(name) / (1.0 if isinstance(runs, Unavailable) else float(runs) or 1.0)
-    # TPUs compute with pairs of 32-bit floats
-    if not accessed or subject.compiled.program.platform == "tpu":
+    if not accessed:
         return 0.5
     wide = sum(map(_wide_bytes, (*dict.fromkeys(kernel.operands), kernel)))
     return min(0.5, wide / 2 / accessed)
