@@ -12,6 +12,7 @@ import numpy as np
 from inspector.analysis.findings.edits import (
     Donate,
     DropCallbacks,
+    DropParameters,
     Edit,
     LiftConstants,
     PlaceDevices,
@@ -41,6 +42,7 @@ class EditedProgram:
       lifted: values of constants that became further arguments, which are the last ones.
       orders: the new order of dimensions of parameters that are stored in another order, by number.
       types: the names of the new types of parameters that are stored in another type, by number.
+      dropped: numbers of the original program's parameters that it does not have.
     """
 
     program: Program
@@ -48,11 +50,13 @@ class EditedProgram:
     lifted: tuple[np.ndarray, ...] = ()
     orders: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     types: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
 
     def inputs(self, original: Sequence[Input]) -> tuple[Input, ...]:
         """Returns the inputs with which it computes what the original program computes from its inputs."""
         arguments = [argument for argument in self.program.arguments if argument.parameter is not None]
-        known = [self._stored(argument, each) for argument, each in zip(arguments, original, strict=False)]
+        passed = [each for each in original if each.argument.parameter not in self.dropped]
+        known = [self._stored(argument, each) for argument, each in zip(arguments, passed, strict=False)]
         added = zip(arguments[len(arguments) - len(self.lifted) :], self.lifted, strict=True)
         return (*known, *(Input(argument, value) for argument, value in added))
 
@@ -101,7 +105,9 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         if isinstance(edit, StoreNarrow)
         for number in edit.parameters
     }
-    arguments = tuple(_stored(_donated(argument, changes), orders, types) for argument in program.arguments)
+    dropped = frozenset(n for edit in changes if isinstance(edit, DropParameters) for n in edit.parameters)
+    kept = (_without(argument, dropped) for argument in program.arguments)
+    arguments = tuple(_stored(_donated(argument, changes), orders, types) for argument in kept)
     first = 1 + max((a.parameter for a in arguments if a.parameter is not None), default=-1)
     lifted = tuple(
         Argument(f"constant[{number}]", value.shape, value.dtype.name, first + number)
@@ -115,12 +121,13 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
             arguments=(*arguments, *lifted),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
-            binding=None if lifted or orders or types else program.binding,
+            binding=None if lifted or orders or types or dropped else program.binding,
         ),
         flags,
         made.lifted,
         orders,
         types,
+        dropped,
     )
 
 
@@ -150,6 +157,15 @@ def _donated(argument: Argument, edits: Sequence[Edit]) -> Argument:
     donating = (edit for edit in edits if isinstance(edit, Donate | UpdateSlices))
     donated = {parameter for edit in donating for parameter, _ in edit.pairs}
     return dataclasses.replace(argument, donated=True) if argument.parameter in donated else argument
+
+
+def _without(argument: Argument, dropped: frozenset[int]) -> Argument:
+    """Returns an argument with the number that its parameter has without those that are dropped."""
+    number = argument.parameter
+    if number is None:
+        return argument
+    left = None if number in dropped else number - sum(each < number for each in dropped)
+    return argument if left == number else dataclasses.replace(argument, parameter=left)
 
 
 def _stored(argument: Argument, orders: Mapping[int, tuple[int, ...]], types: Mapping[int, str]) -> Argument:

@@ -31,6 +31,19 @@ def test_unused_arguments(fun: Any, args: Any, keywords: Any, title: str) -> Non
     assert finding.gain_bytes == (2 << 20 if "2 MiB" in title else 1 << 20)
 
 
+def test_the_proof_of_an_argument_that_is_kept() -> None:
+    def fun(x: Any, mask: Any, y: Any, old: Any) -> Any:
+        return jnp.tanh(x) @ y
+
+    (kept, *_) = found(KIND, jax.jit(fun, keep_unused=True), M, M, M, SMALL)
+    proof = kept.prove()
+    assert (proof.verdict, proof.gain_bytes, proof.values) == ("proven", kept.gain_bytes, "equal results")
+    (dropped,) = found(KIND, jax.jit(fun), M, M, M, SMALL)
+    assert str(dropped.prove()) == (
+        "cannot be tried: the compiled program does not have the argument; only the caller's memory changes"
+    )
+
+
 @pytest.mark.parametrize(
     ("fun", "args", "keywords"),
     [

@@ -309,6 +309,24 @@ def _store_narrow(
     return narrow_parameters(module, _main(module), parameters, narrow)
 
 
+def _drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
+    """Removes parameters that have no use."""
+    main = _main(module)
+    block = main.regions[0].blocks[0]
+    attributes = _argument_attributes(main)
+    places = 0
+    for number in sorted(parameters, reverse=True):
+        if not any(True for _ in block.arguments[number].uses):
+            block.erase_argument(number)
+            del attributes[number]
+            places += 1
+    types = stablehlo.function_type(main)
+    inputs = [argument.type for argument in block.arguments]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))
+    _set(main, "arg_attrs", attributes)
+    return places if places == len(parameters) else 0
+
+
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
@@ -325,6 +343,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
     "StoreNarrow": _store_narrow,
+    "DropParameters": _drop_parameters,
     "SingleFloats": narrow_floats,
 }
 

@@ -236,6 +236,17 @@ class StoreNarrow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DropParameters:
+    """Removes parameters that the program does not use.
+
+    Attributes:
+      parameters: their numbers.
+    """
+
+    parameters: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SingleFloats:
     """Computes in 32-bit floats instead of 64-bit ones, and returns them."""
 
@@ -290,6 +301,7 @@ Edit = (
     | LiftConstants
     | StoreTransposed
     | StoreNarrow
+    | DropParameters
     | SingleFloats
     | PlaceDevices
     | SetFlags

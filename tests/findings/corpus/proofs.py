@@ -1,20 +1,23 @@
-"""Proves the findings of the programs with mistakes that are compiled for CPUs, and compares the gains.
+"""Proves the findings of the programs with mistakes, and compares the gains that findings state with those of their proofs.
 
-`python -m tests.findings.corpus.proofs` prints a line for each; with names, only those. Times are estimated with the figures of an H100,
-for the finding and for its proof, because those that a busy machine measures differ between runs; sorts have the figures of this machine, because the CPU's take the time
-of their comparisons. `--run` runs the programs and compares
-their results too. A recorded program cannot be traced again, so that all of them are compiled.
+`python -m tests.findings.corpus.proofs` prints a line for each finding in the programs for CPUs, and the numbers of verdicts; with names of
+programs or targets, only those. `--run` runs the programs for CPUs and compares their results too. A recorded program cannot be traced
+again, so that all of them are compiled.
+
+Times on CPUs are estimated with the figures of an H100, for the finding and for its proof, because those that a busy machine measures differ
+between runs; sorts have the figures of this machine, because the CPU's take the time of their comparisons.
 """
 
 from __future__ import annotations
 
+import collections
 import sys
 import traceback
 
 import inspector
 from inspector.errors import Unavailable
 from inspector.support.units import format_bytes, format_seconds
-from tests.findings.corpus.cases import CPU, CPUS, Case
+from tests.findings.corpus.cases import CPU, CPUS, EIGHT, ONE, Case
 from tests.findings.corpus.record import cases, compiled
 from tests.findings.examined import peak
 
@@ -25,11 +28,12 @@ _MOST_OFF = 0.1
 
 def compared(case: Case, target: str, run: bool) -> list[str]:
     """Returns a line for each finding of a program."""
-    roofs = inspector.measured_peak() if case.planted in _COMPARING else peak("gpu:h100:8")
-    findings = compiled(case, target).findings(None if run else roofs, kinds=[case.planted])
+    on_cpus = target in (CPU, CPUS)
+    roofs = None if not on_cpus else inspector.measured_peak() if case.planted in _COMPARING else peak("gpu:h100:8")
+    findings = compiled(case, target).findings(None if run and on_cpus else roofs, kinds=[case.planted])
     lines = []
     for finding in (*findings, *findings.folded):
-        proof = finding.prove(time_limit_s=_LIMIT_S, run=run)
+        proof = finding.prove(time_limit_s=_LIMIT_S, run=run and on_cpus)
         words, ratios = [case.planted, case.name, target, str(proof)], []
         if finding.gain_bytes > 0 and proof.gain_bytes:
             ratios.append(proof.gain_bytes / finding.gain_bytes)
@@ -44,14 +48,21 @@ def compared(case: Case, target: str, run: bool) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    names = [each for each in arguments if each != "--run"]
-    for case in cases():
-        for target in (CPU, CPUS):
+    targets = [each for each in arguments if each in (*ONE, *EIGHT)] or [CPU, CPUS]
+    names = [each for each in arguments if each != "--run" and each not in targets]
+    verdicts = collections.Counter[str]()
+    for target in targets:
+        for case in cases():
             if target in case.on and (not names or case.name in names):
                 try:
-                    print(*compared(case, target, "--run" in arguments), sep="\n", flush=True)
+                    lines = compared(case, target, "--run" in arguments)
                 except Exception:
                     traceback.print_exc(limit=-3)
+                    lines = [f"{case.planted} | {case.name} | {target} | failed"]
+                print(*lines, sep="\n", flush=True)
+                verdicts.update(line.split(" | ")[3].partition(":")[0] for line in lines)
+                verdicts.update("more than 10 % off" for line in lines if line.endswith("OFF"))
+    print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from inspector.analysis.findings.argument_names import argument_root
+from inspector.analysis.findings.edits import DropParameters
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.program import Argument
@@ -15,6 +16,7 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "unused-argument"
 _LEAST_BYTES = 1 << 20
+_NOT_IN_PROGRAM = Unavailable("the compiled program does not have the argument; only the caller's memory changes")
 
 
 def unused_argument(subject: Subject) -> Iterator[Finding]:
@@ -47,9 +49,14 @@ def _finding(subject: Subject, arguments: list[Argument], size: int) -> Finding:
         if is_dropped
         else f"{'they are' if are_many else 'it is'} in the device's memory during the whole execution"
     )
+    edits = (
+        _NOT_IN_PROGRAM
+        if is_dropped
+        else (DropParameters(tuple(a.parameter for a in arguments if a.parameter is not None)),)
+    )
     return subject.finding(
         KIND, f"{what} {'are' if are_many else 'is'} not used: {effect}.",
-        f"Do not pass {it}.", gain_bytes=size,
+        f"Do not pass {it}.", gain_bytes=size, edits=edits,
         caution=f"The memory is free only if the caller needs the array{'s' * are_many} for nothing else." if is_dropped else "",
     )  # fmt: skip
 
