@@ -54,13 +54,14 @@ class Proof:
         tried" if the time limit was over first.
       reason: why it cannot be or was not tried; "" otherwise.
       gain_bytes: peak memory of one device that it saves, in bytes, between both compiles; for lifted constants, bytes of
-        the executable.
+        the executable (`is_of_executable`).
       gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated. 0 for less than a
         thousandth of the program's time.
       is_measured: True if `gain_s` is measured.
       values: how the results agree, in words; Unavailable if they were not compared.
       compiled: the changed program; None if it could not be compiled.
       is_stopped: True if the time limit stopped it, so that it can be tried again.
+      is_of_executable: True if `gain_bytes` are bytes of the executable.
     """
 
     verdict: Verdict
@@ -71,13 +72,19 @@ class Proof:
     values: str | Unavailable = _NOT_RUN
     compiled: CompiledProgram | None = dataclasses.field(default=None, compare=False)
     is_stopped: bool = False
+    is_of_executable: bool = False
 
     def __str__(self) -> str:
         if self.reason:
             return f"{self.verdict}: {self.reason}"
         parts = []
         if self.gain_bytes:
-            parts.append(f"{format_bytes(abs(self.gain_bytes))} {'less' if self.gain_bytes > 0 else 'more'} memory")
+            size, is_less = format_bytes(abs(self.gain_bytes)), self.gain_bytes > 0
+            parts.append(
+                f"{size} {'smaller' if is_less else 'larger'} executable"
+                if self.is_of_executable
+                else f"{size} {'less' if is_less else 'more'} memory"
+            )
         elif self.verdict != "proven":
             parts.append("the same memory")
         if not isinstance(self.gain_s, Unavailable):
@@ -201,7 +208,7 @@ def _compared(
         return Proof(needs, reason, gain_bytes, gain_s, compiled=other, is_stopped=needs == "not tried")
     elif min(saved) <= -LEAST_SHARE:
         verdict = "worse"
-    return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other)
+    return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other, is_of_executable=lifts)
 
 
 def _promises(finding: Finding) -> tuple[bool, bool]:
@@ -236,9 +243,9 @@ def _peak(compiled: CompiledProgram) -> int:
 
 
 def _executable_bytes(compiled: CompiledProgram) -> int:
-    """Returns the size of the executable, or of the optimized HLO if there is no executable."""
+    """Returns the size of the executable, or of the optimized HLO if that is larger: GPU executables are compressed."""
     executable = executable_of(compiled)
-    return len(compiled.hlo_proto if isinstance(executable, Unavailable) else executable)
+    return max(len(compiled.hlo_proto), 0 if isinstance(executable, Unavailable) else len(executable))
 
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ import pytest
 
 import inspector
 from inspector.compilation.compiled import executable_of
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "large-constant"
@@ -67,6 +67,14 @@ def test_libtpu_stores_constants_three_times() -> None:
     assert finding.prove(run=False).gain_bytes == pytest.approx(finding.gain_bytes, rel=0.1)
 
 
+@needs_gpu
+def test_the_size_of_a_compressed_executable() -> None:
+    table = np.zeros((1024, 512), np.float32)
+    table[::7] = 1.0
+    (finding,) = found(KIND, lambda x: x @ table, jax.ShapeDtypeStruct((8, 1024), jnp.float32), target="gpu:h100:1")
+    assert finding.prove(run=False).gain_bytes == pytest.approx(2 * MIB, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("fun", "args"),
     [
@@ -83,6 +91,7 @@ def test_other_arrays(fun: Any, args: Any) -> None:
 
 def test_the_proof_equals_the_compile_by_hand() -> None:
     proof = found(KIND, closed, X)[0].prove()
+    assert "MiB smaller executable" in str(proof)
     before, after = (
         inspector.lower(fun, *args).compile(target="cpu")
         for fun, args in ((closed, (X,)), (lambda x, table: jnp.tanh(x @ table), (X, TABLE)))
