@@ -18,6 +18,7 @@ from inspector.widgets.cells import display_file
 from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.followed import Followed, state_of_job
 from inspector.widgets.panes.framework.pane import Context, Excerpt, Pane
+from inspector.widgets.panes.framework.running_jobs import RunningJobs
 from inspector.widgets.variants import Variant
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class BisectPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is searched yet."""
         super().__init__(name, context)
-        self._jobs: dict[int, SearchJob[Bisection | CompileTime]] = {}
+        self._jobs: RunningJobs[SearchJob[Bisection | CompileTime]] = RunningJobs(context)
 
     def answer(self, request: Any) -> None:
         """Starts or stops a search, or writes files, on the Explorer's thread: lowering executes user code."""
@@ -134,25 +135,18 @@ class BisectPane(Pane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's search; its steps remain."""
-        job = self._jobs.get(variant.number)
-        if job is not None:
-            job.cancel()
+        self._jobs.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's search."""
-        job = self._jobs.pop(variant.number, None)
-        return (lambda: None) if job is None else job.cancel
+        return self._jobs.forget(variant)
 
     def close(self) -> None:
         """Stops all searches."""
-        with self.context.lock:
-            jobs = tuple(self._jobs.values())
-            self._jobs.clear()
-        for job in jobs:
-            job.cancel()
+        self._jobs.close()
 
     def _start(self, variant: Variant, search: Search, time_limit_s: float) -> None:
-        known = self._jobs.get(variant.number)
+        known = self._jobs.get(variant)
         if known is not None and not known.done():
             return
         try:
@@ -160,12 +154,7 @@ class BisectPane(Pane):
         except Exception as error:  # the pane shows any error
             self.context.publish(bisect_message(variant.number, search, "failed", error=error))
             return
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            if is_current:
-                self._jobs[variant.number] = job
-        if not is_current:
-            job.cancel()
+        if not self._jobs.keep(variant, job):
             return
         job.add_done_callback(lambda _: self._keep(variant, job))
         Followed(job, lambda: message_of(variant.number, search, job), self.context.publish).begin()

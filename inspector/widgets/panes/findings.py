@@ -18,6 +18,7 @@ from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.panes.framework.pane import Context, Excerpt
+from inspector.widgets.panes.framework.running_jobs import RunningJobs
 from inspector.widgets.variants import Variant, state_of
 
 _FINDS = {detector.kind: detector.finds for detector in DETECTORS}
@@ -135,6 +136,10 @@ class _Proofs:
     job: Job[None]
     row: int | None
 
+    def cancel(self) -> None:
+        """Stops the proofs."""
+        self.job.cancel()
+
 
 class FindingsPane(CountedPane):
     """Sends the findings of each variant, and proves them in the background."""
@@ -143,7 +148,7 @@ class FindingsPane(CountedPane):
         """Creates the pane; nothing is examined yet."""
         super().__init__(name, context)
         self._found: dict[int, Findings] = {}
-        self._jobs: dict[int, _Proofs] = {}
+        self._jobs: RunningJobs[_Proofs] = RunningJobs(context)
         self._changed: dict[tuple[int, int], int] = {}
         """The variant with the changed program, by variant and the id of the proof."""
         self._pause: threading.Timer | None = None
@@ -188,12 +193,11 @@ class FindingsPane(CountedPane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's proofs; those that are done remain."""
-        if (running := self._jobs.get(variant.number)) is not None:
-            running.job.cancel()
+        self._jobs.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's findings."""
-        running = self._jobs.pop(variant.number, None)
+        stop = self._jobs.forget(variant)
         self._found.pop(variant.number, None)
         shown = [key[0] for key, changed in self._changed.items() if changed == variant.number]
         self._changed = {
@@ -202,7 +206,7 @@ class FindingsPane(CountedPane):
         for number in shown:
             self.context.later(lambda number=number: self._show(number))  # type: ignore[misc]
         super().forget(variant)
-        return (lambda: None) if running is None else running.job.cancel
+        return stop
 
     def close(self) -> None:
         """Stops all proofs."""
@@ -210,11 +214,8 @@ class FindingsPane(CountedPane):
         with self.context.lock:
             if self._pause is not None:
                 self._pause.cancel()
-            running = tuple(self._jobs.values())
-            self._jobs.clear()
             self._found.clear()
-        for each in running:
-            each.job.cancel()
+        self._jobs.close()
 
     def _on_retrace(self) -> None:
         """Schedules new messages, on the thread that traces; retraces in the meantime go into the same ones."""
@@ -243,7 +244,7 @@ class FindingsPane(CountedPane):
     def _prove(self, variant: Variant, row: int | None, time_limit_s: float) -> None:
         """Starts the proofs, on the Explorer's thread."""
         found, rows = self._found.get(variant.number), self._rows(variant)
-        if found is None or ((known := self._jobs.get(variant.number)) and not known.job.done()):
+        if found is None or ((known := self._jobs.get(variant)) and not known.job.done()):
             return
         wanted = [each for each in found if not _verdict(each.proof)] if row is None else [rows[row]]
 
@@ -256,23 +257,18 @@ class FindingsPane(CountedPane):
             self.context.publish(_proving(variant.number, row, None, error))
             return
         running = _Proofs(job, row)
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            if is_current:
-                self._jobs[variant.number] = running
-        if not is_current:
-            job.cancel()
+        if not self._jobs.keep(variant, running):
             return
         self._advance(variant, running)
         job.add_progress_callback(lambda _: self.context.later(lambda: self._advance(variant, running)))
         job.add_done_callback(lambda _: self.context.later(lambda: self._end(variant, running)))
 
     def _advance(self, variant: Variant, running: _Proofs) -> None:
-        if self._jobs.get(variant.number) is running and not running.job.done():
+        if self._jobs.get(variant) is running and not running.job.done():
             self.context.publish(_proving(variant.number, running.row, running.job))
 
     def _end(self, variant: Variant, running: _Proofs) -> None:
-        if self._jobs.get(variant.number) is running:
+        if self._jobs.get(variant) is running:
             self.context.publish(_proving(variant.number, running.row, running.job))
             self._show(variant.number)
             self.context.recorded()

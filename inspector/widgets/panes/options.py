@@ -15,6 +15,7 @@ from inspector.toolchain.flags import catalog
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.followed import Followed, state_of_job
 from inspector.widgets.panes.framework.pane import Context, Pane
+from inspector.widgets.panes.framework.running_jobs import RunningJobs
 from inspector.widgets.typed_options import read_fields
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import FlagEffect, ScanJob, ScanLimits
@@ -159,7 +160,7 @@ class OptionsPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is tried yet."""
         super().__init__(name, context)
-        self._scans: dict[int, _Scan] = {}
+        self._scans: RunningJobs[_Scan] = RunningJobs(context)
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-options")
 
     def answer(self, request: Any) -> None:
@@ -175,23 +176,16 @@ class OptionsPane(Pane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's scan; the results so far remain."""
-        scan = self._scans.get(variant.number)
-        if scan is not None:
-            scan.job.cancel()
+        self._scans.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's scan."""
-        scan = self._scans.pop(variant.number, None)
-        return (lambda: None) if scan is None else scan.job.cancel
+        return self._scans.forget(variant)
 
     def close(self) -> None:
         """Stops all scans."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        with self.context.lock:
-            scans = tuple(self._scans.values())
-            self._scans.clear()
-        for scan in scans:
-            scan.job.cancel()
+        self._scans.close()
 
     def _guarded(self, act: Callable[[Any], object], request: Any) -> None:
         try:
@@ -202,7 +196,7 @@ class OptionsPane(Pane):
     def _scan(self, request: ScanRequest) -> None:
         variant = self.context.variant(request["variant"])
         limits = ScanLimits(request["time_limit_s"], request["machine_code"], request["measure"])
-        known = self._scans.get(variant.number)
+        known = self._scans.get(variant)
         try:
             if known is not None and not known.job.done():
                 return
@@ -213,14 +207,8 @@ class OptionsPane(Pane):
         except Exception as error:  # the pane shows any error
             self.context.publish(_failed(variant.number, error, limits))
             return
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            if is_current:
-                self._scans[variant.number] = _Scan(job, limits)
-        if is_current:
+        if self._scans.keep(variant, _Scan(job, limits)):
             Followed(job, lambda: scan_message(variant.number, job, limits), self.context.publish).begin()
-        else:
-            job.cancel()
 
     def _started(self, variant: Variant, limits: ScanLimits) -> ScanJob:
         if variant.lowered is None:
@@ -230,7 +218,7 @@ class OptionsPane(Pane):
     def _add(self, request: ScanAddRequest) -> None:
         """Adds a variant with a flag that was tried; a page may not request any other flag here."""
         variant = self.context.variant(request["variant"])
-        scan = self._scans.get(variant.number)
+        scan = self._scans.get(variant)
         effects = scan.job.ranked if scan is not None else ()
         for effect in effects:
             if (effect.flag, options_text.value_text(effect.value)) == (request["flag"], request["value"]):
@@ -271,6 +259,10 @@ class _Scan:
 
     job: ScanJob
     limits: ScanLimits
+
+    def cancel(self) -> None:
+        """Stops the scan."""
+        self.job.cancel()
 
 
 def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:

@@ -13,6 +13,7 @@ from inspector.execution.outcome import Outcome
 from inspector.support.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Context, Excerpt, Pane
+from inspector.widgets.panes.framework.running_jobs import RunningJobs
 from inspector.widgets.panes.run_parts.accuracy import AccuracyMeasuring, AccuracyRequest
 from inspector.widgets.panes.run_parts.results import RunResult, run_comparison, run_result, within_limit
 from inspector.widgets.variants import Variant
@@ -68,8 +69,8 @@ class RunPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is running yet."""
         super().__init__(name, context)
-        self._jobs: dict[int, RunJob] = {}
-        self._profiles: dict[int, ProfileJob] = {}
+        self._jobs: RunningJobs[RunJob] = RunningJobs(context)
+        self._profiles: RunningJobs[ProfileJob] = RunningJobs(context)
         self._latest: dict[int, Outcome] = {}
         self._accuracy = AccuracyMeasuring(context)
         self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
@@ -100,28 +101,23 @@ class RunPane(Pane):
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's run, and the measurement of accuracy of all variants."""
         self._accuracy.cancel()
-        for job in (self._jobs.get(variant.number), self._profiles.get(variant.number)):
-            if job is not None:
-                job.cancel()
+        self._jobs.cancel(variant)
+        self._profiles.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's run."""
         self._latest.pop(variant.number, None)
-        run, profile = self._jobs.pop(variant.number, None), self._profiles.pop(variant.number, None)
-        job = run or profile  # one follows the other
-        return super().forget(variant) if job is None else job.cancel
+        stops = self._jobs.forget(variant), self._profiles.forget(variant)
+        return lambda: [stop() for stop in stops]
 
     def close(self) -> None:
         """Stops all runs."""
         self._accuracy.cancel()
         self._comparing.shutdown(wait=False, cancel_futures=True)
         with self.context.lock:
-            jobs = (*self._jobs.values(), *self._profiles.values())
-            self._jobs.clear()
-            self._profiles.clear()
             self._latest.clear()
-        for job in jobs:
-            job.cancel()
+        self._jobs.close()
+        self._profiles.close()
 
     def _runnable(self) -> list[Variant]:
         """Returns the variants that are compiled and can run on this machine."""
@@ -140,12 +136,7 @@ class RunPane(Pane):
             self._follow(variant, run)
 
     def _follow(self, variant: Variant, run: RunJob) -> None:
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            if is_current:
-                self._jobs[variant.number] = run
-        if not is_current:
-            run.cancel()
+        if not self._jobs.keep(variant, run):
             return
         self._advance(variant, run)
         run.add_progress_callback(lambda _: self.context.later(lambda: self._advance(variant, run)))
@@ -153,7 +144,7 @@ class RunPane(Pane):
 
     def _advance(self, variant: Variant, run: RunJob) -> None:
         """Publishes the stage of a run whose end was not published yet."""
-        if self._jobs.get(variant.number) is run:
+        if self._jobs.get(variant) is run:
             self.context.publish(run_message(variant.number, "running", run))
 
     def _show(self, variant: Variant, run: RunJob) -> None:
@@ -165,8 +156,7 @@ class RunPane(Pane):
             message = run_message(variant.number, "cancelled", run)
         except Exception as error:  # the pane shows any error
             message = run_message(variant.number, "failed", run, error=error)
-        if self._jobs.get(variant.number) is run:
-            del self._jobs[variant.number]
+        if self._jobs.end(variant, run):
             self.context.publish(message)
             if measured is not None:
                 with contextlib.suppress(RuntimeError):  # closed
@@ -181,19 +171,14 @@ class RunPane(Pane):
         except Exception as error:  # the pane shows any error
             self.context.publish(profiling(number, "failed", error=error))
             return
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            if is_current:
-                self._profiles[number] = job
-        if not is_current:
-            job.cancel()
+        if not self._profiles.keep(variant, job):
             return
         self.context.publish(profiling(number, "running", job))
         job.add_progress_callback(lambda _: self.context.later(lambda: self._advance_profile(variant, job)))
         job.add_done_callback(lambda _: self.context.aside(lambda: self._show_profile(variant, job)))
 
     def _advance_profile(self, variant: Variant, job: ProfileJob) -> None:
-        if self._profiles.get(variant.number) is job:
+        if self._profiles.get(variant) is job:
             self.context.publish(profiling(variant.number, "running", job))
 
     def _show_profile(self, variant: Variant, job: ProfileJob) -> None:
@@ -206,9 +191,8 @@ class RunPane(Pane):
         except Exception as error:  # the pane shows any error
             profile, message = None, profiling(variant.number, "failed", job, error=error)
         with self.context.lock:
-            if self._profiles.get(variant.number) is not job or not self.context.holds(variant):
+            if not self._profiles.end(variant, job) or not self.context.holds(variant):
                 return
-            del self._profiles[variant.number]
             if profile is not None:
                 variant.profile = profile
                 variant.profile_count += 1

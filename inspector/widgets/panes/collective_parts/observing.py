@@ -12,6 +12,7 @@ from inspector.errors import CancelledError, ParameterError
 from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest, observations, observed_message
 from inspector.widgets.panes.framework.pane import Context
+from inspector.widgets.panes.framework.running_jobs import RunningJobs
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import NO_FUNCTION, ObserveJob
 
@@ -22,7 +23,7 @@ class Observing:
     def __init__(self, context: Context) -> None:
         """Creates the object; nothing is observed yet."""
         self.context = context
-        self._jobs: dict[int, ObserveJob] = {}
+        self._jobs: RunningJobs[ObserveJob] = RunningJobs(context)
         self._enter = settings.here()
 
     def answer(self, request: ObserveRequest) -> None:
@@ -33,22 +34,15 @@ class Observing:
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's observation."""
-        job = self._jobs.get(variant.number)
-        if job is not None:
-            job.cancel()
+        self._jobs.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's observation; the caller then calls the returned function, which stops it."""
-        job = self._jobs.pop(variant.number, None)
-        return (lambda: None) if job is None else job.cancel
+        return self._jobs.forget(variant)
 
     def close(self) -> None:
         """Stops all observations."""
-        with self.context.lock:
-            jobs = tuple(self._jobs.values())
-            self._jobs.clear()
-        for job in jobs:
-            job.cancel()
+        self._jobs.close()
 
     def _begin(self, variant: Variant, apart: bool) -> None:
         lowered = variant.lowered
@@ -60,15 +54,7 @@ class Observing:
         except Exception as error:  # user code can raise anything; the pane shows it
             self.context.publish(observed_message(variant.number, "failed", error=error))
             return
-        with self.context.lock:
-            is_current = self.context.holds(variant)
-            before = self._jobs.pop(variant.number, None)
-            if is_current:
-                self._jobs[variant.number] = job
-        if before is not None:
-            before.cancel()
-        if not is_current:
-            job.cancel()
+        if not self._jobs.keep(variant, job):
             return
         self.context.publish(observed_message(variant.number, "running", elapsed_s=time.perf_counter() - start))
         # A separate thread, because it waits; a daemon thread, so that the interpreter does not wait for it at exit.
@@ -91,10 +77,6 @@ class Observing:
         except Exception as error:  # the pane shows any error
             took = time.perf_counter() - start
             message = observed_message(variant.number, "failed", elapsed_s=took, error=error)
-        with self.context.lock:
-            is_current = self._jobs.get(variant.number) is job
-            if is_current:
-                del self._jobs[variant.number]
-        if is_current:
+        if self._jobs.end(variant, job):
             self.context.publish(message)
             self.context.recorded()
