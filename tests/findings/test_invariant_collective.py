@@ -71,6 +71,15 @@ def test_the_gain_is_all_iterations_but_one() -> None:
     assert finding.instructions == (collective.name,)
 
 
+@pytest.mark.parametrize("target", [TPU, GPU])
+def test_the_gain_is_the_difference_of_both_recordings(target: str) -> None:
+    (finding,) = found(recorded(sharded.gather_in_scan, target))
+    times = [
+        recorded(each, target).roofline().total.least_s for each in (sharded.gather_in_scan, sharded.gather_before_scan)
+    ]
+    assert finding.gain_s == pytest.approx(float(times[0]) - float(times[1]), rel=0.1)
+
+
 def test_the_remedy_keeps_the_other_axes() -> None:
     (finding,) = found(recorded(sharded.weight_gathered_over_one_axis, GPU))
     assert finding.remedy.splitlines() == [

@@ -14,7 +14,7 @@ operation overlaps with others until an instruction waits for it (`analysis/cost
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.collectives.collectives import Collectives
@@ -34,7 +34,7 @@ from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.compilation.target import Target
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
-from inspector.hlo.module import Computation, Module
+from inspector.hlo.module import Computation, Instruction, Module
 from inspector.platforms import Peak
 from inspector.support.notebook import described, short, with_hint
 from inspector.support.units import format_seconds
@@ -228,23 +228,32 @@ class ShorterTime:
         self._module, self._peak = module, peak
         timed, _ = timed_kernels(module, costs, peak, collectives, target)
         self._works = works(timed)
-        names = {each.kernel.instruction.name: name for name, each in zip(self._works, timed, strict=True)}
-        self._name_of_work: Mapping[str, str] = names
+        self._timed = {
+            each.kernel.instruction.name: (name, each) for name, each in zip(self._works, timed, strict=True)
+        }
 
-    def seconds(self, kernels: Collection[str], left: float) -> float:
-        """Returns the time if kernels, named as in the roofline, take a part of their time. Unknown times count 0.
+    def seconds(self, kernels: Mapping[str, float] | None = None, links: Mapping[str, float] | None = None) -> float:
+        """Returns the time if kernels, named as in the roofline, take less time. Unknown times count 0.
+
+        A loop of unknown length counts one iteration.
 
         Args:
-          kernels: their names.
-          left: the part of their time that is left; 0 to remove them.
+          kernels: the part of the time of each kernel that is saved, from 0 to 1; a removed kernel saves 1.
+          links: the same for kernels whose time on the links is shorter, but not that of their other work.
         """
         changed = dict(self._works)
-        for kernel in kernels:
-            work = changed.pop(self._name_of_work[kernel])
-            if left:
-                shorter = dataclasses.replace(work, seconds=left * work.seconds, beside_s=left * work.beside_s)
-                changed[self._name_of_work[kernel]] = shorter
-        return _whole_time(play(self._module.entry, changed).spent, self._peak)[0]
+        for kernel, saved in (kernels or {}).items():
+            name, timed = self._timed[kernel]
+            changed[name] = timed.work.shorter(1 - saved)
+        for kernel, saved in (links or {}).items():
+            name, timed = self._timed[kernel]
+            changed[name] = timed.with_links(1 - saved).work
+        return _whole_time(play(self._module.entry, changed, unknown_trips=1).spent, self._peak)[0]
+
+    def iteration_s(self, loop: Instruction) -> float:
+        """Returns the time of an iteration of a loop."""
+        body = loop.called_computations[0]
+        return _whole_time(play(body, self._works, unknown_trips=1).spent, self._peak)[0]
 
 
 def _whole_time(spent: Spent, peak: Peak) -> tuple[float, Bound]:

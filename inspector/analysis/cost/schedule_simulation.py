@@ -45,6 +45,12 @@ class KernelWork:
     beside_s: float = 0.0
     done: str = ""
 
+    def shorter(self, part: float) -> KernelWork:
+        """Returns the work with a part of its times and of its accesses to memory."""
+        return dataclasses.replace(
+            self, seconds=part * self.seconds, memory_bytes=part * self.memory_bytes, beside_s=part * self.beside_s
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spent:
@@ -159,16 +165,17 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
 _NOTHING = Spent()
 
 
-def play(computation: Computation, work: Mapping[str, KernelWork]) -> Played:
+def play(computation: Computation, work: Mapping[str, KernelWork], unknown_trips: int = 0) -> Played:
     """Simulates one execution of a computation, such as the entry of a module.
 
-    A loop of unknown length runs only its condition, and a conditional runs its cheapest branch.
+    A conditional runs its cheapest branch.
 
     Args:
       computation: a computation of a scheduled module.
       work: work of each kernel, by name.
+      unknown_trips: number of iterations of a loop of unknown length. By default only its condition runs.
     """
-    player = _Player(work)
+    player = _Player(work, unknown_trips=unknown_trips)
     spent = player.play(computation)
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
@@ -206,9 +213,9 @@ class _Stream:
 class _Player:
     """Simulates computations, each once, and records the intervals of the watched one."""
 
-    def __init__(self, work: Mapping[str, KernelWork], watched: int | None = None) -> None:
+    def __init__(self, work: Mapping[str, KernelWork], watched: int | None = None, unknown_trips: int = 0) -> None:
         self.intervals: list[Interval] = []
-        self._watched = watched
+        self._watched, self._unknown_trips = watched, unknown_trips
         self.missing: list[Missing] = []
         self.overlaps: dict[str, Overlap] = {}
         self._work = work
@@ -312,7 +319,7 @@ class _Player:
         trips = trip_count(instruction)
         if isinstance(trips, Unavailable):
             self.missing.append(unknown_length(instruction))
-            return condition  # the body may not run
+            trips = self._unknown_trips  # the body may not run
         return body.times(trips) + condition.times(trips + 1)
 
 

@@ -114,6 +114,14 @@ class TimedKernel:
     def link_s(self) -> float:
         return self.transfer.link_s if self.transfer else 0.0
 
+    def with_links(self, part: float) -> TimedKernel:
+        """Returns the kernel with only a part of its time on the links."""
+        if self.transfer is None:
+            return self
+        return dataclasses.replace(
+            self, transfer=dataclasses.replace(self.transfer, link_s=part * self.transfer.link_s)
+        )
+
     @property
     def is_bound_by_links(self) -> bool:
         """True if the links take longer than the rest of the kernel."""

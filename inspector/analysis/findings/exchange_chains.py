@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.dataflow import BY_ELEMENT
@@ -26,39 +25,22 @@ _MOST_KERNELS = 200
 _LEAST_PART = 64  # smaller arrays, such as indices, do not connect kernels
 
 
-class Saved(NamedTuple):
-    """The time that is saved without exchanges.
-
-    Attributes:
-      parts: the part of each kernel's time that is saved, from 0 to 1, by name.
-      seconds: the estimated seconds that are saved; Unavailable without roofs.
-      part: the part of all of these kernels, from 0 to 1: of their time, or of the accessed bytes without roofs.
-    """
-
-    parts: Mapping[str, float]
-    seconds: float | Unavailable
-    part: float
-
-
-def saved_with(subject: Subject, exchanges: Sequence[Instruction], part: float = 1.0) -> Saved:
-    """Returns the time that is saved without exchanges: theirs, and that of kernels that XLA then fuses.
+def saved_with(subject: Subject, exchanges: Sequence[Instruction], part: float = 1.0) -> Mapping[str, float]:
+    """Returns the part of each kernel's time that is saved without exchanges: theirs, and those of kernels that XLA then fuses.
 
     Args:
       subject: the program.
       exchanges: the exchanges, in the optimized HLO.
       part: the part of their time that is saved.
     """
-    found = [*chains(exchanges)]
-    names = [each.name for each in (*exchanges, *(kernel for chain in found for kernel in chain.kernels))]
-    is_timed = not isinstance(subject.waited_s(names), Unavailable)
-    weights = {name: subject.waited_s([name]) if is_timed else subject.accessed_by([name]) for name in names}
-    known = {name: each for name, each in weights.items() if not isinstance(each, Unavailable)}
     parts = {each.name: part for each in exchanges}
-    for chain in found:
-        parts.update(chain.saved(known, subject.compiled.program.platform == "tpu"))
-    saved = sum(each * known[name] for name, each in parts.items())
-    whole = sum(known[name] for name in parts)
-    return Saved(parts, saved if is_timed else subject.waited_s(names), saved / whole if whole else part)
+    for chain in chains(exchanges):
+        names = [kernel.name for kernel in chain.kernels]
+        seconds = {name: subject.seconds([name]) for name in names}
+        known = {name: each for name, each in seconds.items() if not isinstance(each, Unavailable)}
+        weights = known if len(known) == len(names) else {name: subject.accessed_by([name]) for name in names}
+        parts.update(chain.saved(weights, subject.compiled.program.platform == "tpu"))
+    return parts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -205,17 +205,6 @@ class Subject:
         """The kernels that perform collectives, by the names of the collectives, also those that do other work too."""
         return {name: point for point in self.roofline.points for name in point.collectives}
 
-    def waited_s(self, names: Iterable[str]) -> float | Unavailable:
-        """Returns the seconds of kernels as `seconds` does, of collectives only those that no other kernel hides."""
-        points = dict.fromkeys(self._kernels_of(names := [*names]))
-        points |= dict.fromkeys(self._holders[name].name for name in names if name in self._holders)
-        found = [
-            each.exposed_s if (each := self.points[name]).link_bytes and _is_timed(each) else self.seconds([name])
-            for name in points
-        ]
-        unknown = [each for each in found if isinstance(each, Unavailable)]
-        return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
-
     def accessed_by(self, names: Iterable[str]) -> float:
         """Returns the bytes that kernels access or send, as far as they are known."""
         return sum(_bytes_of(self.points[name]) for name in self._kernels_of(names))
@@ -227,21 +216,35 @@ class Subject:
             return peak
         return ShorterTime(self.module, self.costs, peak, self.collectives, self.compiled.target)
 
-    def seconds_saved(self, names: Iterable[str], saved_part: float) -> float | Unavailable:
-        """Returns the seconds by which the program is faster if kernels take less time, by the simulated schedule.
+    def seconds_saved(self, parts: Mapping[str, float], instead_s: float = 0.0) -> float | Unavailable:
+        """Returns the seconds by which the program is faster if instructions take less time, by the simulated schedule.
 
-        A collective or a copy beside them may take as long, so that less is saved than they take.
+        A collective or a copy beside them may take as long, so that less is saved than they take. Of a collective in a kernel with
+        other work, only the time on the links counts.
 
         Args:
-          names: names of instructions.
-          saved_part: the part of their time that is saved, up to 1.
+          parts: the part of the time of each instruction that is saved, from 0 to 1, by name.
+          instead_s: seconds that are spent instead.
         """
-        listed = self._kernels_of(names)
-        seconds, shorter = self.seconds(listed), self._shorter_time
-        if isinstance(seconds, Unavailable) or isinstance(shorter, Unavailable):
-            return seconds if isinstance(seconds, Unavailable) else saved_part * seconds
-        saved = shorter.seconds((), 0.0) - shorter.seconds(listed, 1.0 - saved_part)
-        return max(0.0, min(saved_part * seconds, saved))
+        kernels, links = dict[str, float](), dict[str, float]()
+        for name, part in parts.items():
+            if own := self._kernels_of([name]):
+                kernels[own[0]] = part
+            elif name in self._holders:
+                links[self._holders[name].name] = part
+        seconds, shorter = self.seconds((*kernels, *links)), self._shorter_time
+        if isinstance(seconds, Unavailable):
+            return seconds
+        if isinstance(shorter, Unavailable):
+            return shorter
+        return max(0.0, shorter.seconds() - shorter.seconds(kernels, links) - instead_s)
+
+    def iteration_s(self, loop: Instruction) -> float | Unavailable:
+        """Returns the estimated seconds of an iteration of a loop."""
+        shorter = self._shorter_time
+        if isinstance(shorter, Unavailable):
+            return shorter
+        return shorter.iteration_s(loop)
 
     def are_beside_collectives(self, kernels: Collection[str]) -> bool:
         """Reports whether a collective runs beside one of some kernels. XLA may order them otherwise if they are shorter."""
@@ -264,7 +267,8 @@ class Subject:
         instructions: Iterable[str] = (),
         frames: tuple[Frame, ...] = (),
         saved_part: float = 0.0,
-        saved_s: float | Unavailable | None = None,
+        saved: Mapping[str, float] | None = None,
+        instead_s: float = 0.0,
         gain_bytes: int = 0,
         gain_source: str = "",
         caution: str = "",
@@ -272,7 +276,6 @@ class Subject:
         compile_s: float = 0.0,
         is_upper_bound: bool = False,
         of_iteration_s: float = 0.0,
-        is_scheduled: bool = False,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -283,22 +286,24 @@ class Subject:
           instructions: names of the instructions that show it; those that are kernels take the time that is saved.
           frames: the call stack of its line.
           saved_part: the part of their time that the remedy saves, from 0 to 1.
-          saved_s: the seconds that the remedy saves; None for that part of their time. Without roofs, the part counts.
+          saved: the part of the time of each instruction that the remedy saves, by name, instead of `saved_part`. The saved time is that of
+            the simulated schedule; see `seconds_saved`. Without roofs, their accessed bytes count.
+          instead_s: the seconds of a collective that the remedy needs instead.
           gain_bytes: bytes of one device's memory that it saves.
           gain_source: what the gain is computed from; by default the estimated times, or the sizes if no time is saved.
           caution: why it may be on purpose, or what it costs.
           edits: what a proof changes; None if the change cannot be made automatically.
           compile_s: seconds of the compile that the remedy saves.
           is_upper_bound: whether `saved_part` is an upper bound.
-          of_iteration_s: the seconds of one iteration of the loop if `saved_s` is for an iteration of a loop of unknown length; otherwise 0.
-          is_scheduled: whether only the time counts that nothing beside the kernels takes; see `seconds_saved`.
+          of_iteration_s: the seconds of one iteration of the loop if the time is saved in a loop of unknown length; otherwise 0.
         """
-        names = tuple(instructions)
-        seconds = self.seconds(names) if saved_part else 0.0
-        if not isinstance(seconds, Unavailable):
-            seconds = saved_part * seconds if saved_s is None or isinstance(saved_s, Unavailable) else saved_s
-        if is_scheduled and saved_part:
-            seconds = self.seconds_saved(names, saved_part)
+        names = tuple(dict.fromkeys((*instructions, *(saved or ()))))
+        seconds: float | Unavailable = 0.0
+        if saved is not None:
+            saved_part, seconds = self._mean_part(saved), self.seconds_saved(saved, instead_s)
+        elif saved_part:
+            whole_s = self.seconds(names)
+            seconds = whole_s if isinstance(whole_s, Unavailable) else saved_part * whole_s
         return Finding(
             kind,
             title,
@@ -316,6 +321,16 @@ class Subject:
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
             is_upper_bound=is_upper_bound,
             is_of_iteration=bool(of_iteration_s),
+        )
+
+    def _mean_part(self, parts: Mapping[str, float]) -> float:
+        """Returns the mean of parts of instructions, weighted by the bytes that they access or send."""
+        accessed = {name: self.accessed_by([name]) for name in parts}
+        whole = sum(accessed.values())
+        return (
+            sum(accessed[name] * part for name, part in parts.items()) / whole
+            if whole
+            else max(parts.values(), default=0.0)
         )
 
     def _saved_share(
@@ -341,10 +356,6 @@ def _bytes_of(point: Point) -> float:
     """Returns the bytes that a kernel accesses or sends, as far as they are known."""
     accessed = 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)
     return accessed + point.link_bytes
-
-
-def _is_timed(point: Point) -> bool:
-    return not isinstance(point.exposed_s, Unavailable) and not isinstance(_time_of(point), Unavailable)
 
 
 def _time_of(point: Point) -> float | Unavailable:

@@ -309,3 +309,23 @@ def test_exchanges_in_a_loop_are_exposed_and_hidden_in_every_round(work_s: float
     found = intervals(work, module.entry)
     assert sum(each.hidden_s for each in found) == 6 * (4.0 - waits_s)
     assert sum(each.end_s - each.start_s for each in found if each.is_wait) == 6 * waits_s
+
+
+def test_a_loop_of_unknown_length_runs_as_often_as_asked() -> None:
+    unknown = LOOP_WITH_EXCHANGE.replace(', backend_config={"known_trip_count":{"n":"6"}}', "")
+    work = {
+        "start": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 4.0, "done"),
+        "work": KernelWork(3.0, "compute", 8.0, 64.0),
+    }
+    assert play(module_of(unknown).entry, work).spent.seconds == 0
+    found = play(module_of(unknown).entry, work, unknown_trips=1)
+    assert found.spent.seconds == 4
+    assert [each.name for each in found.missing] == ["loop"]
+
+
+def test_an_exchange_that_takes_less_time_saves_only_what_is_exposed() -> None:
+    start, work = KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 4.0, "done"), KernelWork(3.0, "compute", 8.0, 64.0)
+    module = module_of(LOOP_WITH_EXCHANGE)
+    for part, seconds in ((1.0, 4), (0.5, 3), (0.0, 3)):
+        assert play(module.entry, {"start": start.shorter(part), "work": work}).spent.seconds == 6 * seconds
+    assert play(module.entry, {"start": start, "work": work.shorter(0.0)}).spent.seconds == 6 * 4

@@ -7,7 +7,7 @@ Weights of layers that the loop slices by its counter change from iteration to i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
@@ -76,18 +76,17 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
             f" {format_bytes(size)} per device in memory during the whole loop."
         )
     is_unknown = isinstance(trips, Unavailable)
-    saved = 1.0 if isinstance(trips, Unavailable) else (trips - 1) / trips
     edits: tuple[Edit, ...] | Unavailable | None
     remedy, edits = _manual(collectives) if _is_users(first.collective) else _partitioned(subject, members)
     if is_unknown:
         edits = _UNKNOWN_LENGTH
-    names = _with_moves(subject, collectives)
-    waited_s = subject.waited_s(names)
+    moved = dict.fromkeys(_with_moves(subject, collectives), 1.0)
+    iteration_s = subject.iteration_s(first.invariant.loops[-1]) if is_unknown else 0.0
     return subject.finding(
-        KIND, title, remedy, instructions=names, frames=first.collective.origin.frames, saved_part=saved,
-        saved_s=waited_s if isinstance(waited_s, Unavailable) else saved * waited_s, caution=caution, edits=edits,
+        KIND, title, remedy, saved=moved, instead_s=_once_s(subject, moved, trips), frames=first.collective.origin.frames,
+        caution=caution, edits=edits,
         gain_source=f"{ESTIMATED}, if the loop runs many times" if is_unknown else "",
-        of_iteration_s=_iteration_s(subject, first.invariant.loops[-1]) if is_unknown else 0.0,
+        of_iteration_s=0.0 if isinstance(iteration_s, Unavailable) else iteration_s,
     )  # fmt: skip
 
 
@@ -104,17 +103,12 @@ def _with_moves(subject: Subject, collectives: Sequence[Collective]) -> list[str
     return [*dict.fromkeys((*names, *(one for each in instructions for one in moving_behind(each))))]
 
 
-def _iteration_s(subject: Subject, loop: Instruction) -> float:
-    """Returns the estimated seconds of an iteration of a loop."""
-    inside, waiting = set[int](), [*loop.called_computations]
-    while waiting:
-        computation = waiting.pop()
-        if computation.number not in inside:
-            inside.add(computation.number)
-            waiting += [called for each in computation.calling for called in each.called_computations]
-    names = [name for name in subject.points if subject.module.instruction(name).computation.number in inside]
-    seconds = subject.waited_s(names)
-    return 0.0 if isinstance(seconds, Unavailable) else seconds
+def _once_s(subject: Subject, moved: Mapping[str, float], trips: int | Unavailable) -> float:
+    """Returns the seconds of collectives in front of the loop, where no kernel of the loop hides them."""
+    if isinstance(trips, Unavailable):
+        return 0.0
+    seconds = (subject.seconds(moved), subject.seconds_saved(moved))  # the second has those in kernels with other work
+    return max((each for each in seconds if not isinstance(each, Unavailable)), default=0.0) / trips
 
 
 def _is_users(collective: Collective) -> bool:

@@ -249,14 +249,13 @@ def _users(block: Instruction) -> list[Instruction]:
 
 
 def _timed(subject: Subject, kernels: Mapping[str, float], whole_s: float | Unavailable) -> dict[str, float]:
-    """Returns the seconds of parts of kernels, without those that take next to nothing, such as indices."""
-    seconds = {
-        name: part * known
-        for name, part in kernels.items()
-        if not isinstance(known := subject.seconds([name]), Unavailable)
-    }
+    """Returns the parts of kernels without those that take next to nothing, such as indices."""
     least = 0.0 if isinstance(whole_s, Unavailable) else _LEAST * whole_s
-    return {name: each for name, each in seconds.items() if each > least}
+    return {
+        name: part
+        for name, part in kernels.items()
+        if not isinstance(known := subject.seconds([name]), Unavailable) and part * known > least
+    }
 
 
 def _finding(subject: Subject, ring: _Ring) -> Finding:
@@ -266,10 +265,8 @@ def _finding(subject: Subject, ring: _Ring) -> Finding:
     count = len(ring.cycles[0])
     size = first.shape.byte_size
     is_sum = ring.call != "all_gather"
-    saved, cautions = (
-        0.0,
-        ["The order of the blocks may differ: an `all_gather` starts with device 0."] if not is_sum else [],
-    )
+    cautions = [] if is_sum else ["The order of the blocks may differ: an `all_gather` starts with device 0."]
+    instead_s = 0.0
     if exchanges:
         collective = exchanges[0].collective
         who = dataclasses.replace(collective.who, written=ListGroups(ring.cycles), is_pairs=False)
@@ -278,24 +275,20 @@ def _finding(subject: Subject, ring: _Ring) -> Finding:
         )  # fmt: skip
         price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(one)
         own = _timed(subject, ring_kernels(subject, exchanges, ring.is_alone), subject.total_s)
-        kernels = [*(each.holder for each in exchanges), *own]
-        own_s = sum(own.values())
-        whole_s = subject.seconds(kernels)
-        if not isinstance(whole_s, Unavailable) and whole_s:
-            saved = (sum(each.exposed_s for each in exchanges) + own_s - price.known_s) / whole_s
-        if saved < _LEAST:
-            cautions.append(f"By the model, one `{ring.call}` takes as long.")
+        saved, instead_s = own | dict.fromkeys((each.holder for each in exchanges), 1.0), float(price.known_s)
     else:
-        kernels = [*subject.kernels.of(names)]
-        saved = 1 - 2 / count if is_sum else 0.0  # of the bytes
+        saved = dict.fromkeys(subject.kernels.of(names), 1 - 2 / count if is_sum else 0.0)  # of the bytes
     what = "only adds up" if ring.call == "psum" else "only puts together" if not is_sum else "only compares"
     loop = "a loop" if len(ring.steps) == 1 else f"{len(ring.steps)} calls"
     title = (
         f"The ring of `ppermute`s{at_line(first.frames)} ({loop}, {count} devices, {format_bytes(size)} each) {what} the blocks that"
         f" arrive: one `{ring.call}` does the same."
     )
-    return subject.finding(
-        KIND, title, f"jax.lax.{ring.call}(block, axis)", instructions=kernels, frames=first.frames,
-        saved_part=max(0.0, min(1.0, saved)), caution=" ".join(cautions),
+    found = subject.finding(
+        KIND, title, f"jax.lax.{ring.call}(block, axis)", saved=saved, instead_s=instead_s, frames=first.frames, caution=" ".join(cautions),
         gain_source="the speed and latency of the links, and the times of the kernels" if exchanges else "the bytes sent",
     )  # fmt: skip
+    if exchanges and found.share < _LEAST:
+        as_long = f"By the model, one `{ring.call}` takes as long."
+        return dataclasses.replace(found, caution=" ".join([*cautions, as_long]))
+    return found

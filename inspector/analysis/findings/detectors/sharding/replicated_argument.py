@@ -141,8 +141,8 @@ def _finding(
     )
     return subject.finding(
 KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
-        caution=caution, saved_part=float(bool(copies)),
-        instructions=[*(p.name for p in subject.module.entry.parameters if p.parameter_number in numbers), *copies],
+        caution=caution, saved=dict.fromkeys(copies, 1.0) or None,
+        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         edits=(*(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes), *(_kept(subject, wholes) if is_state else ())),
     )  # fmt: skip
 

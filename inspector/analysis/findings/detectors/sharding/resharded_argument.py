@@ -105,9 +105,9 @@ def _finding(
         moved = [tuple(a for a in each if a != axis) for each in array.sharding.axes]
         moved[dimension] = (*moved[dimension], axis)
         remedy = f"jax.device_put({array.name}, NamedSharding(mesh, {spec_code(moved)}))  # once, where it is made"
-    names = dict.fromkeys((collective.name, *between, *moving_behind(exchange)))
+    names = (collective.name, *between, *moving_behind(exchange))
     found = subject.finding(
-        KIND, title, remedy, instructions=names, frames=collective.origin.frames, saved_part=1.0, is_scheduled=True,
+        KIND, title, remedy, saved=dict.fromkeys(names, 1.0), frames=collective.origin.frames,
         caution="The program that makes it has to make it in the other sharding.",
         edits=None if dimension is None else (MoveAxis(array.number, dimension, axis),),
     )  # fmt: skip

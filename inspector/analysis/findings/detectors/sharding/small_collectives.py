@@ -64,9 +64,7 @@ def _finding(subject: Subject, groups: Sequence[Sequence[Exchange]], dependence:
         levels = dependence.levels([each.operation.holder for each in members])
         joined += [[by_row[one.row] for one in level] for level in levels if len(level) >= _FEWEST]
     found = [each for level in joined for each in level]
-    total_s = sum(each.price.known_s * each.executions for each in found)
-    saved_s = sum(map(_saved_s, joined))
-    if saved_s <= 0:
+    if not found:
         return
     first = found[0].collective
     count = "one" if len(joined) == 1 else str(len(joined))
@@ -78,19 +76,21 @@ def _finding(subject: Subject, groups: Sequence[Sequence[Exchange]], dependence:
         f"{len(found)} {first.opcode}s{over(first.axes)}{subject.at_line(first.origin.frames)} ({size} per device each) could be"
         f" {count}: they do not depend on each other, and most of their time is latency."
     )
-    yield subject.finding(
-        KIND, title, _remedy(first.origin.op_name, first.opcode), instructions=[each.holder for each in found],
-        frames=first.origin.frames, saved_part=min(1.0, saved_s / total_s), gain_source="the latency of the links",
+    finding = subject.finding(
+        KIND, title, _remedy(first.origin.op_name, first.opcode), saved={each.holder: 1.0 for each in found},
+        instead_s=sum(map(_combined_s, joined)), frames=first.origin.frames, gain_source="the latency of the links",
         is_upper_bound=first.opcode == _PERMUTE,
         caution="The combined collective starts when the last of its operands is ready.",
     )  # fmt: skip
+    if finding.gain_s:  # 0 if kernels hide all of them
+        yield finding
 
 
-def _saved_s(members: Sequence[Exchange]) -> float:
-    """Returns the seconds that one collective instead of several saves; only exposed time can be saved."""
-    combined_s = max(each.latency_s for each in members) + sum(each.price.known_s - each.latency_s for each in members)
-    exposed_s = sum(each.exposed_s for each in members)
-    return exposed_s - combined_s * max(each.executions for each in members)
+def _combined_s(members: Sequence[Exchange]) -> float:
+    """Returns the seconds of one collective instead of several, which no kernel hides: it waits for the last of its operands."""
+    latencies = [each.latency_s for each in members]
+    seconds = max(latencies) + sum(each.price.known_s for each in members) - sum(latencies)
+    return float(seconds) * max(each.executions for each in members)
 
 
 def _remedy(op_name: str, opcode: str) -> str:

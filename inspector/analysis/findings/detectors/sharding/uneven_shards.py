@@ -121,16 +121,9 @@ def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> F
     smaller = size // parts * parts
     sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
     return subject.finding(
-        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one.", instructions=kernels,
-        frames=instruction.frames, saved_part=_mean(subject, kernels),
+        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one.", saved=kernels,
+        frames=instruction.frames,
     )  # fmt: skip
-
-
-def _mean(subject: Subject, kernels: Mapping[str, float]) -> float:
-    """Returns the mean of parts of kernels, weighted by their times; without times, by their bytes."""
-    weights = {name: subject.share([name]) for name in kernels}
-    total = sum(weights.values())
-    return sum(weights[name] * part for name, part in kernels.items()) / total if total else 0.0
 
 
 def _axis(subject: Subject, parts: int) -> str:
@@ -164,14 +157,10 @@ def _padded_exchanges(subject: Subject, split: _Split) -> Iterator[tuple[str, fl
         if exchange is None or isinstance(exchange.kernel.least_s, Unavailable) or not exchange.kernel.least_s:
             continue
         if instruction.opcode.startswith(_REALIGNING):
-            saved_s = exchange.exposed_s if written.opcode == "reshape" else 0.0
+            if written.opcode == "reshape":
+                yield kernel, 1.0
         elif _has_part(instruction, written, split):
-            sent_s = exchange.exposed_s - exchange.latency_s * exchange.executions
-            saved_s = split.padding_part * max(0.0, sent_s)
-        else:
-            continue
-        if saved_s:
-            yield kernel, min(1.0, saved_s / float(exchange.kernel.least_s))
+            yield kernel, split.padding_part * max(0.0, 1 - exchange.latency_s / exchange.price.known_s)
 
 
 def _partitioned(subject: Subject, split: _Split) -> Iterator[tuple[Instruction, str, Instruction]]:

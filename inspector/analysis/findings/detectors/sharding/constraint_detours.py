@@ -1,0 +1,189 @@
+"""Arrays whose sharding the user changes from A to B and back to A, in the HLO before optimization.
+
+The operations in between combine arrays element by element and do not need B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.findings.before import Before
+from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.detectors.sharding.operation_keys import Key, keys_in
+from inspector.analysis.findings.subject import Subject
+from inspector.analysis.sharding.program_shardings import shardings
+from inspector.hlo.module import Instruction
+
+_BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
+_LEAVES = frozenset({"parameter", "constant", "broadcast"})
+_MOST_VALUES = 100
+
+
+class ConstraintDetour(NamedTuple):
+    """A constraint to B of an array that had A and that is constrained to A again.
+
+    Attributes:
+      there, back: the constraints.
+      had: whether the array is known to have had A. That of a product is only known from the collectives at both changes.
+      beside_there, beside_back: the operations beside the changes.
+    """
+
+    there: Instruction
+    back: Instruction
+    had: bool
+    beside_there: frozenset[Key]
+    beside_back: frozenset[Key]
+
+
+def constraint_detours(before: Before, arguments: dict[int, str]) -> Iterator[ConstraintDetour]:
+    """Yields constraints that change the sharding of an array which is changed back."""
+    called = dict(before.rows(("custom-call",)))
+    constraints = [
+        each for row in before.module.calls_to(("Sharding",)) if is_constraint(each := before.module.at(row))
+    ]
+    for back in constraints:
+        sharding = back.sharding
+        for there in _constraints_behind(back.operands[0]):
+            ways = [call.calls for call in called.get(there.row, ())] or [()]
+            known = set[str]().union(*(had(Value(there.operands[0], calls), arguments) for calls in ways))
+            if there.sharding == sharding or (known and sharding not in known) or not _only_reaches(there, sharding):
+                continue
+            if any(there.sharding in _of_argument(each, arguments) for each in behind(back.operands[0])):
+                continue  # another array has the other sharding
+            beside = (
+                frozenset(key for each in (one, *one.operands, *one.users) for key in keys_in(each))
+                for one in (there, back)
+            )
+            yield ConstraintDetour(there, back, bool(known), *beside)
+
+
+def grouped(detours: Sequence[ConstraintDetour]) -> list[list[ConstraintDetour]]:
+    """Returns detours in groups whose constraints have a line or a way back in common.
+
+    A backward pass goes there and back by the same constraints. Of two detours of which one begins where the other ends, as in A to B to A
+    to B, one is left: its remedy makes the other unnecessary.
+    """
+    groups: list[list[ConstraintDetour]] = []
+    starts, ends = set[int](), set[int]()
+    for detour in sorted(detours, key=lambda each: not each.had):
+        if detour.there.row in ends or detour.back.row in starts:
+            continue
+        starts.add(detour.there.row)
+        ends.add(detour.back.row)
+        joined = [g for g in groups if any(_is_together(detour, each) for each in g)]
+        groups = [g for g in groups if g not in joined] + [[each for g in joined for each in g] + [detour]]
+    return groups
+
+
+def _is_together(one: ConstraintDetour, other: ConstraintDetour) -> bool:
+    return one.there.frames == other.there.frames or one.back.row == other.back.row
+
+
+def argument_shardings(subject: Subject) -> dict[int, str]:
+    """Returns the shardings of the program's parameters in HLO's notation, by number."""
+    return {
+        each.number: each.text
+        for each in shardings(subject.compiled)
+        if each.kind == "argument" and each.number is not None
+    }
+
+
+def is_constraint(instruction: Instruction) -> bool:
+    """Reports whether an instruction is a sharding constraint."""
+    return (
+        instruction.opcode == "custom-call"
+        and instruction.custom_call_target == "Sharding"
+        and bool(instruction.sharding)
+    )
+
+
+def is_by_element(instruction: Instruction) -> bool:
+    """Reports whether an operation, or a function such as `silu`, combines arrays element by element."""
+    if instruction.opcode != "call":
+        return instruction.opcode in _BY_ELEMENT
+    inside = instruction.called_computations[0].instructions
+    return all(each.opcode in _LEAVES or is_by_element(each) for each in inside)
+
+
+def _constraints_behind(value: Instruction) -> list[Instruction]:
+    """Returns the constraints of arrays from which a value is computed element by element."""
+    return [each for each in behind(value) if is_constraint(each)]
+
+
+def behind(value: Instruction) -> list[Instruction]:
+    """Returns the constraints, parameters and other operations from which a value is computed element by element."""
+    found, waiting, seen = list[Instruction](), [value], set[int]()
+    while waiting and len(seen) < _MOST_VALUES:
+        each = waiting.pop()
+        if each.row in seen:
+            continue
+        seen.add(each.row)
+        if is_by_element(each):
+            waiting.extend(operand for operand in each.operands if operand.shape.dimensions == value.shape.dimensions)
+        else:
+            found.append(each)
+    return found
+
+
+def had(value: Value, arguments: dict[int, str]) -> set[str]:
+    """Returns the shardings of the constraints and arguments from which a value is computed element by element.
+
+    Functions are followed to their calls, and arrays that a loop carries to the end of an iteration.
+    """
+    known, waiting, seen = set[str](), [value], set[Value]()
+    while waiting and len(seen) < _MOST_VALUES:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for each in behind(value.instruction):
+            if is_constraint(each):
+                known.add(each.sharding)
+            elif each.opcode == "parameter" and each.parameter_number is not None:
+                if each.computation.is_entry:
+                    known |= _of_argument(each, arguments)
+                elif value.calls and value.calls[-1].opcode == "call":
+                    waiting.append(Value(value.calls[-1].operands[each.parameter_number], value.calls[:-1]))
+            elif each.opcode == "get-tuple-element":
+                waiting += _ends(Value(each, value.calls))
+    return known - {""}
+
+
+def _of_argument(value: Instruction, arguments: dict[int, str]) -> set[str]:
+    """Returns the shardings of a parameter of the program; none for other values."""
+    number = value.parameter_number
+    if number is None or not value.computation.is_entry:
+        return set()
+    return {value.sharding, arguments.get(number, "")} - {""}
+
+
+def _ends(element: Value) -> Iterator[Value]:
+    """Yields the array that an iteration of a loop ends with, for one that the loop carries, or the result of a function."""
+    whole, number = element.instruction.operands[0], int(element.instruction.proto.tuple_index)
+    if whole.opcode == "call":
+        root, calls = whole.called_computations[0].root, (*element.calls, whole)
+    elif whole.opcode == "parameter" and element.calls and element.calls[-1].opcode == "while":
+        root, calls = element.calls[-1].called_computations[0].root, element.calls
+    else:
+        return
+    if root.opcode == "tuple":
+        yield Value(root.operand(number), calls)
+
+
+def _only_reaches(there: Instruction, sharding: str) -> bool:
+    """Reports whether all operations that use a constraint's value, element by element, end in constraints to a sharding."""
+    waiting, seen = [there], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each.is_root or len(seen) > _MOST_VALUES:
+            return False
+        for user in each.users:
+            if user.row in seen or (is_constraint(user) and user.sharding == sharding):
+                continue
+            is_same = is_constraint(user) and user.sharding == there.sharding
+            if not (is_same or is_by_element(user)) or user.shape.dimensions != there.shape.dimensions:
+                return False
+            seen.add(user.row)
+            waiting.append(user)
+    return True

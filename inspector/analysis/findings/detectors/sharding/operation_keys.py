@@ -1,0 +1,46 @@
+"""Finds operations of the optimized HLO by the names and lines that they had before optimization."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
+
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import Frame, Origin, merged_names
+
+Key: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+"""The last part of an operation's name and its innermost lines. Names before optimization begin at their function."""
+
+
+def lines_of(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
+    """Returns the files and lines of a call stack."""
+    return tuple((frame.file, frame.line) for frame in frames)
+
+
+def keys(origin: Origin) -> list[Key]:
+    """Returns the keys of the operations that became an instruction; [] if their lines are unknown."""
+    lines = lines_of(origin.frames[:2])
+    return [(name.rpartition("/")[2], lines) for name in merged_names(origin.op_name)] if lines else []
+
+
+def keys_in(instruction: Instruction) -> list[Key]:
+    """Returns the keys of an operation, and of those in a function that it calls, which get the lines of the call."""
+    own = keys(instruction.origin)
+    called = instruction.called_computations[0].instructions if instruction.opcode == "call" and own else ()
+    return [*own, *((each.op_name.rpartition("/")[2], own[0][1]) for each in called)]
+
+
+def is_beside(origin: Origin, wanted: Collection[Key]) -> bool:
+    """Reports whether a collective has the name and lines of an operation, or those lines and the name of an argument (JAX 0.12)."""
+    is_argument = "/" not in origin.op_name
+    return any(
+        (is_argument or name == other) and is_same_line(lines, others)
+        for name, lines in keys(origin)
+        for other, others in wanted
+    )
+
+
+def is_same_line(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> bool:
+    """Reports whether lines are the same as far as both are known: those before optimization begin at their function."""
+    known = min(len(one), len(other))
+    return one[:known] == other[:known]
