@@ -38,10 +38,30 @@ def test_exposed_on_a_tpu(program: Callable[[], overlap.Program]) -> None:
     assert isinstance(edit, SetFlags)
     assert edit.flags[0] == (flag, True)
     (point,) = [each for each in compiled.roofline().points if each.link_bytes]
-    assert finding.gain_s == pytest.approx(float(point.exposed_s))
+    copies_s = 0.0  # libtpu copies the operand of an all-reduce beside kernels to VMEM
+    if opcode == "all-reduce":
+        (collective,) = compiled.collectives()
+        copies_s = collective.operand_bytes * int(point.executions) / peak("tpu:v5e").memory_bytes_per_s
+    assert finding.gain_s == pytest.approx(float(point.exposed_s) - copies_s)
     assert 0.1 < finding.share < 0.2
     assert finding.is_upper_bound  # libtpu decides which part runs beside kernels
     assert finding.gain.startswith("up to ")
+
+
+def test_a_kernel_runs_beside_one_of_two_exchanges_that_depend_on_each_other() -> None:
+    compiled = recorded(overlap.exchanges_beside_one_product, TPU)
+    (finding,) = found(compiled)
+    exposed = [float(each.exposed_s) for each in compiled.roofline().points if each.link_bytes]
+    assert len(exposed) == 2
+    assert finding.gain_s == pytest.approx(max(exposed))
+
+
+def test_libtpu_takes_some_of_the_kernels_for_an_all_reduce() -> None:
+    """The gain by hand, from both compiles, is 87 µs of the 161 µs for which the device waits."""
+    compiled = recorded(overlap.large_sum_beside_products, TPU)
+    (finding,) = found(compiled)
+    assert "the device waits 161 µs for it" in finding.title
+    assert finding.gain_s == pytest.approx(87e-6, rel=0.1)
 
 
 @pytest.mark.parametrize("target", [TPU, GPU])
@@ -63,7 +83,7 @@ def test_silent_on_cpus() -> None:
 
 @needs_tpu
 @pytest.mark.slow
-@pytest.mark.parametrize("program", overlap.FOUND)
+@pytest.mark.parametrize("program", [*overlap.FOUND, *overlap.PARTLY])
 def test_proofs_on_a_tpu(program: Callable[[], overlap.Program]) -> None:
     fun, args = program()
     (finding,) = found(inspector.lower(fun, *args).compile(target=TPU))
@@ -71,7 +91,9 @@ def test_proofs_on_a_tpu(program: Callable[[], overlap.Program]) -> None:
     assert proof.verdict == "proven"
     assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
     assert proof.compiled is not None
-    assert not found(inspector.lower(fun, *args).compile(dict(finding.edits[0].flags), target=TPU))  # type: ignore[index,union-attr]
+    assert program in overlap.PARTLY or not found(
+        inspector.lower(fun, *args).compile(dict(finding.edits[0].flags), target=TPU)
+    )  # type: ignore[index,union-attr]
 
 
 @needs_gpu
