@@ -273,7 +273,10 @@ def test_full_rematerialization(program: Program) -> None:
     (finding,) = found(program)
     assert "from (a, b, c) to (-, -, c+b+a) at test_resharding.py:" in finding.title
     assert "XLA copies the whole array to every device" in finding.title
-    assert "with_sharding_constraint" in finding.remedy
+    assert finding.remedy == (
+        "x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P('a', None, ('c', 'b'))))  # in between\n"
+        "x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(None, None, ('c', 'b', 'a'))))"
+    )
     assert len(finding.instructions) >= 3  # the gathers have the names of the operations behind the constraint
     assert finding.share > 0.01
     assert finding.gain_bytes == 16**3 * 4 * 7 // 8
@@ -294,6 +297,45 @@ def test_full_rematerialization(program: Program) -> None:
 )
 def test_silent(program: Program) -> None:
     assert not found(program)
+
+
+def gathered_over_another_axis(x: Any, w: Any) -> Any:
+    y = constrain(jax.nn.gelu(x @ w), "columns", mesh=FLAT)
+    return constrain(y, None, "rows", mesh=FLAT) * 2
+
+
+def copied_beside_a_detour(x: Any, w: Any) -> Any:
+    """The same helper copies one array, and reshards another one there and back."""
+    y = gathered_over_another_axis(x, w)
+    z = constrain(jnp.sin(x), None, "columns", mesh=FLAT)
+    return y, constrain(jnp.cos(z) * 2, "columns", mesh=FLAT) * 3
+
+
+def detour_before_a_product(x: Any, w: Any) -> Any:
+    """The product gathers its operand in either form."""
+    z = constrain(jnp.sin(x), None, "columns", mesh=FLAT)
+    z = constrain(jnp.cos(z) * 2, "columns", mesh=FLAT)
+    return z @ z.T
+
+
+LARGE = array((2048, 2048), "columns", mesh=FLAT), array((2048, 2048), mesh=FLAT)
+
+
+@needs_gpu
+@pytest.mark.parametrize("fun", [gathered_over_another_axis, detour_before_a_product])
+def test_the_gain_is_that_of_the_proof_on_a_gpu(fun: Any) -> None:
+    args = LARGE if fun is gathered_over_another_axis else LARGE[:1] * 2
+    (finding,) = inspector.lower(fun, *args).compile(target="gpu:h100:8").findings(kinds=["resharding"])
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
+
+
+def test_a_full_rematerialization_hides_no_detour_of_the_same_helper() -> None:
+    findings = found((copied_beside_a_detour, LARGE))
+    assert len(findings) == 2
+    assert sum("XLA copies the whole array" in each.title for each in findings) == 1
+    assert sum("is resharded" in each.title for each in findings) == 1
 
 
 @pytest.mark.parametrize("fun", [activation_there_and_back, constrained_argument_there_and_back])

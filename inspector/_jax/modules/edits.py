@@ -49,7 +49,14 @@ class Edited:
 Stacks = tuple[tuple[tuple[str, int], ...], ...]
 """Call stacks: for each frame its file and line, innermost first."""
 EditValue = (
-    int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...] | tuple[tuple[str, ...], ...] | Stacks
+    int
+    | str
+    | tuple[int, ...]
+    | tuple[str, ...]
+    | tuple[tuple[int, int], ...]
+    | tuple[tuple[str, ...], ...]
+    | Stacks
+    | tuple[tuple[tuple[str, ...], ...], ...]
 )
 """The value of an argument of an edit."""
 
@@ -169,6 +176,28 @@ def _drop_constraints(module: ir.Module, stacks: Stacks, shapes: Sequence[Sequen
             operation.results[0].replace_all_uses_with(operation.operands[0])
             operation.erase()
             places += 1
+    return places
+
+
+def _step_constraints(
+    module: ir.Module, stacks: Stacks, axes: Sequence[Sequence[str]], steps: Sequence[Sequence[Sequence[str]]]
+) -> int:
+    """Inserts sharding constraints in front of those to certain axes."""
+    places = 0
+    for operation in _named(module, _CONSTRAINTS, None, stacks):
+        present = str(operation.attributes["sharding"])
+        split = [[each.strip(' "') for each in one.split(",") if each.strip(" ?")] for one in _dimensions(present)]
+        if split != [list(each) for each in axes]:
+            continue
+        mesh = present.partition("@")[2].partition(",")[0]
+        for step in steps:
+            sharding = _sharding_text(mesh, [", ".join(f'"{axis}"' for axis in each) for each in step])
+            made = ir.Operation.create(
+                "sdy.sharding_constraint", results=[operation.operands[0].type], operands=[operation.operands[0]],
+                attributes={"sharding": ir.Attribute.parse(sharding)}, ip=ir.InsertionPoint(operation), loc=operation.location,
+            )  # fmt: skip
+            operation.operands[0] = made.results[0]
+        places += 1
     return places
 
 
@@ -334,6 +363,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,
     "DropConstraints": _drop_constraints,
+    "StepConstraints": _step_constraints,
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

@@ -102,6 +102,21 @@ class DropConstraints:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class StepConstraints:
+    """Changes a sharding in steps.
+
+    Attributes:
+      stacks: the call stacks of the constraints to the last sharding.
+      axes: the mesh axes that split each dimension in the last sharding.
+      steps: the shardings in between, in order.
+    """
+
+    stacks: tuple[Stack, ...]
+    axes: tuple[tuple[str, ...], ...]
+    steps: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HoistCollectives:
     """Moves collectives of loop-invariant values in front of their loops.
 
@@ -291,6 +306,7 @@ Edit = (
     | MoveAxis
     | GatherFirst
     | DropConstraints
+    | StepConstraints
     | HoistCollectives
     | NarrowProducts
     | DefaultPrecision

@@ -109,7 +109,7 @@ def chains(exchanges: Sequence[Instruction]) -> Iterator[Chain]:
             seen.add(each.row)
             (found if each.row in wanted else kernels).append(each)
             makers = [maker for maker in makers_of(each) if _elements(maker) >= least]
-            is_of_product = is_of_product or any(map(_has_product, makers))
+            is_of_product = is_of_product or any(map(has_product, makers))
             around = (*makers, *(user for user in readers_of(each) if _elements(user) >= least))
             waiting += [one for one in around if one.row in wanted or is_by_element(one)]
         yield Chain(tuple(found), tuple(kernels), is_of_product)
@@ -197,13 +197,14 @@ def _inside(instruction: Instruction) -> Sequence[Instruction]:
     return instruction.called_computations[0].instructions if instruction.opcode == "fusion" else (instruction,)
 
 
-def _has_product(instruction: Instruction) -> bool:
+def has_product(instruction: Instruction) -> bool:
+    """Reports whether a kernel computes a product."""
     return any(each.opcode in _PRODUCTS for each in _inside(instruction))
 
 
 def _is_used_inside(kernel: Instruction, inside: set[int]) -> bool:
     """Reports whether only kernels of the chain and products use a kernel's values."""
-    return all(user.row in inside or _has_product(user) for user in readers_of(kernel))
+    return all(user.row in inside or has_product(user) for user in readers_of(kernel))
 
 
 def moving_behind(exchange: Instruction) -> list[str]:

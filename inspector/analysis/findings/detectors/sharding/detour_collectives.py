@@ -17,7 +17,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     is_constraint,
 )
 from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, is_same_line, keys
-from inspector.analysis.findings.exchange_chains import chains
+from inspector.analysis.findings.exchange_chains import chains, has_product, readers_of
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -56,7 +56,13 @@ def detour_collectives(
         c for c in near
         if c.opcode == "all-gather" and c.result_bytes == product.gathered.shape.byte_size and is_beside(c.origin, wanted_first)
     ]  # fmt: skip
-    own = [c for c in near if c not in gathers and _is_of(subject, c, there)]
+    own = [
+        c
+        for c in near
+        if c not in gathers
+        and _is_of(subject, c, there)
+        and (is_beside(c.origin, wanted_first) or not _is_for_product(subject, c, detours[0].back))
+    ]
     own += _connected(subject, own, [c for c in collectives if c not in near], wanted_first | wanted_second, there)
     first, second = ([c for c in own if is_beside(c.origin, wanted)] for wanted in (wanted_first, wanted_second))
     is_changed = bool([c for c in first if c not in second] or gathers) and bool(second)
@@ -111,6 +117,13 @@ def _is_of(subject: Subject, collective: Collective, array: Instruction) -> bool
     if behind.opcode != "parameter" or not behind.computation.is_entry:  # a loop's element, such as a layer's weights
         return collective.opcode != "all-gather" or collective.result_bytes == array.shape.byte_size
     return behind.parameter_number in _arguments_behind(array.operands[0])
+
+
+def _is_for_product(subject: Subject, collective: Collective, back: Instruction) -> bool:
+    """Reports whether a collective gathers an array, which is split again, for a product behind it."""
+    if collective.opcode != "all-gather" or not _split_dimensions(back.sharding):
+        return False
+    return any(map(has_product, readers_of(subject.module.instruction(collective.name))))
 
 
 def _arguments_behind(value: Instruction) -> set[int | None]:

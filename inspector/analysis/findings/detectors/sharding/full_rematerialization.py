@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.detectors.sharding.constraint_detours import is_by_element, is_constraint
 from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys_in
+from inspector.analysis.findings.detectors.sharding.sharding_steps import Axes, received_part, sharding_steps
+from inspector.analysis.findings.edits import Edit, StepConstraints, stacks_of
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.reshardings import Resharding
 from inspector.errors import Unavailable
@@ -44,10 +48,57 @@ def full_rematerialization(subject: Subject, kind: str, one: Resharding, collect
         f"To change the sharding of an array from {one.had} to {one.needed}{subject.at_line(one.frames)}, XLA copies the whole array to every"
         f" device (involuntary full rematerialization): {size}of which each device has {array}."
     )
+    steps = _steps(one)
+    mesh = subject.compiled.program.mesh
+    saved_part, remedy = 1 - part / whole if whole > part else 0.0, one.advice
+    edits: tuple[Edit, ...] | None = None
+    if steps and mesh is not None and part:
+        sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+        array_bytes = part * math.prod(sizes[axis] for axes in steps[0] for axis in axes)
+        saved_part = max(0.0, 1 - received_part(steps, sizes) * array_bytes / (array_bytes - part))
+        remedy = _remedy(steps)
+        edits = _inserted(subject, steps, op_name, one.frames)
     return subject.finding(
-        kind, title, one.advice, frames=one.frames, gain_bytes=max(0, whole - part),
-        saved={each.name: 1 - part / whole if whole > part else 0.0 for each in gathers},
+        kind, title, remedy, frames=one.frames, gain_bytes=max(0, whole - part), edits=edits,
+        saved=dict.fromkeys((each.name for each in gathers), saved_part),
     )  # fmt: skip
+
+
+def _steps(one: Resharding) -> tuple[Axes, ...]:
+    """Returns the shardings from the first to the last, with those in between; () without any."""
+    had, needed = _axes(one.had), _axes(one.needed)
+    rank = max(len(had), len(needed))
+    had, needed = (each + ((),) * (rank - len(each)) for each in (had, needed))
+    between = sharding_steps(had, needed)
+    return (had, *between, needed) if between else ()
+
+
+def _axes(text: str) -> Axes:
+    """Returns the axes of a sharding as `spec_text` writes it, such as "(data+x, -)"; () for another notation."""
+    if not text.startswith("("):
+        return ()
+    return tuple(() if each == "-" else tuple(each.split("+")) for each in text.strip("()").split(", "))
+
+
+def _remedy(steps: Sequence[Axes]) -> str:
+    lines = [f"x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, {spec_code(each)}))" for each in steps[1:]]
+    return "\n".join([f"{lines[0]}  # in between", *(f"{line}  # in between" for line in lines[1:-1]), lines[-1]])
+
+
+def _inserted(
+    subject: Subject, steps: Sequence[Axes], op_name: str, frames: tuple[Frame, ...]
+) -> tuple[Edit, ...] | None:
+    """Returns the edit that inserts the shardings in between; None if the change is not made by a constraint."""
+    if isinstance(subject.before, Unavailable):
+        return None
+    constraints = [
+        each
+        for row in subject.before.calls_to(("Sharding",))
+        if is_constraint(each := subject.before.at(row)) and (each.frames == frames or each.op_name == op_name)
+    ]
+    if not constraints:
+        return None
+    return (StepConstraints(stacks_of(each.frames for each in constraints), steps[-1], tuple(steps[1:-1])),)
 
 
 def _beside(before: Module | Unavailable, op_name: str, frames: tuple[Frame, ...], most: int) -> set[Key]:

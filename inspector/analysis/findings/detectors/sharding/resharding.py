@@ -28,7 +28,7 @@ from inspector.analysis.findings.manual_detours import ManualDetour, manual_deto
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.errors import Unavailable
-from inspector.hlo.source import Frame, merged_names, own_frame
+from inspector.hlo.source import Frame, merged_names
 from inspector.support.units import format_array
 
 KIND = "resharding"
@@ -43,9 +43,10 @@ def resharding(subject: Subject) -> Iterator[Finding]:
         if each.frames not in seen:
             seen.add(each.frames)
             yield full_rematerialization(subject, KIND, each, _inserted(subject))
-    copied = {own_frame(frames) for frames in seen}
+    copied = [lines_of(frames) for frames in seen]
     for detours, saved in _detours(subject):
-        if _own_lines(detours).isdisjoint(copied):  # XLA copies the whole array there
+        stacks = [lines_of(each) for detour in detours for each in (detour.there.frames, detour.back.frames)]
+        if not any(is_same_line(one, other) for one in stacks for other in copied):  # XLA copies the whole array there
             yield _detour(subject, detours, saved)
     if subject.calls is not None:
         for detour in manual_detours(subject.calls):
@@ -60,10 +61,6 @@ def exchanges_of_detours(subject: Subject) -> frozenset[str]:
 def _inserted(subject: Subject) -> list[Collective]:
     """Returns the exchanges that the partitioner inserted."""
     return [c for c in subject.collectives if c.opcode in _RESHARDING and c.inserted_by == "partitioner"]
-
-
-def _own_lines(detours: Sequence[ConstraintDetour]) -> set[Frame | None]:
-    return {own_frame(frames) for each in detours for frames in (each.there.frames, each.back.frames)}
 
 
 def _detours(subject: Subject) -> Iterator[tuple[list[ConstraintDetour], Mapping[str, float]]]:
