@@ -24,7 +24,7 @@ EXPECTED: Mapping[str, tuple[Callable[[], Program], ...]] = {
     "exposed-communication": (*overlap.FOUND, *overlap.PARTLY, meshes.sums_behind_products),
     "invariant-collective": (
         sharded.gather_in_scan, sharded.gather_in_while_of_unknown_length, sharded.weight_gathered_by_partitioner,
-        sharded.accumulated_gradients, sharded.sum_of_bfloat16_in_fori_loop, sharded.weight_gathered_over_one_axis,
+        sharded.accumulated_gradients, sharded.sum_of_bfloat16_in_fori_loop, sharded.invariant_sum_beside_another, sharded.weight_gathered_over_one_axis,
     ),
     "manual-ring": rings.FOUND,
     "small-collectives": (*small.FOUND, small.shift_of_each_field),

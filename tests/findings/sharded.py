@@ -51,6 +51,18 @@ def sum_of_bfloat16_in_fori_loop() -> Program:
     return manual(f, (P(), P("d")), P()), (array((32, 256)), W)
 
 
+def invariant_sum_beside_another() -> Program:
+    """XLA for GPUs combines both sums of an iteration, of which the loop changes one."""
+
+    def f(x: Any, scale: Any) -> Any:
+        def body(_: Any, x: Any) -> Any:
+            return jnp.tanh(lax.psum(x * 0.1, "d")) / (lax.psum(scale, "d") + 1)
+
+        return lax.fori_loop(0, 12, body, x)
+
+    return manual(f, (P(), P("d")), P()), (array((256, 1024)), array((8 * 256, 1024), "d"))
+
+
 def gather_in_while_of_unknown_length() -> Program:
     def f(x: Any, w: Any) -> Any:
         return lax.while_loop(lambda c: c[0, 0] < 1.0, lambda c: jnp.tanh(c @ gathered(w)), x)
@@ -126,6 +138,11 @@ _IN_LOOPS: tuple[Callable[[], Program], ...] = (
 
 RECORDED: dict[str, tuple[Callable[[], Program], ...]] = {
     "tpu:v5e:2x4": _IN_LOOPS,
-    "gpu:h100:8": (*_IN_LOOPS, sum_of_bfloat16_in_fori_loop, weight_gathered_over_one_axis),
+    "gpu:h100:8": (
+        *_IN_LOOPS,
+        invariant_sum_beside_another,
+        sum_of_bfloat16_in_fori_loop,
+        weight_gathered_over_one_axis,
+    ),
 }
 """Programs by the target for which they are recorded."""

@@ -71,6 +71,23 @@ def test_the_gain_is_all_iterations_but_one() -> None:
     assert finding.instructions == (collective.name,)
 
 
+def test_one_of_two_sums_that_xla_combines() -> None:
+    (finding,) = found(recorded(sharded.invariant_sum_beside_another, GPU))
+    assert (
+        "The all-reduce over d of `scale` (1 MiB per device) is repeated in each of the 12 iterations" in finding.title
+    )
+    assert finding.remedy == "Call jax.lax.psum before the loop, and use its result in the body."
+
+
+@needs_gpu
+def test_the_proof_of_one_of_two_combined_sums() -> None:
+    fun, args = sharded.invariant_sum_beside_another()
+    (finding,) = found(inspector.lower(fun, *args).compile(target=GPU))
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
+
+
 @pytest.mark.parametrize("target", [TPU, GPU])
 def test_the_gain_is_the_difference_of_both_recordings(target: str) -> None:
     (finding,) = found(recorded(sharded.gather_in_scan, target))

@@ -42,12 +42,17 @@ class Invariant:
         return product
 
 
-def invariant(instruction: Instruction) -> Invariant:
-    """Returns the loops that do not change an instruction's operands; none if the innermost loop changes one of them."""
+def invariant(instruction: Instruction, among: Sequence[Instruction] = ()) -> Invariant:
+    """Returns the loops that do not change an instruction's operands; none if the innermost loop changes one of them.
+
+    Args:
+      instruction: the instruction.
+      among: values of its computation to look at instead of its operands.
+    """
     outer = _caller(instruction)
     while outer is not None and outer.opcode in _CALLING:
         instruction, outer = outer, _caller(outer)
-    values: Sequence[Instruction] = instruction.operands
+    values: Sequence[Instruction] = among or instruction.operands
     loops: list[Instruction] = []
     while outer is not None and outer.opcode == "while":
         initial = _initial(values, outer)

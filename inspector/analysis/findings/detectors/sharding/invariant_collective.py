@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
-from inspector.analysis.findings.exchange_chains import moving_behind
+from inspector.analysis.findings.exchange_chains import moving_behind, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.invariants import Invariant, invariant
 from inspector.analysis.findings.spec_code import spec_code
@@ -27,15 +27,29 @@ from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "invariant-collective"
 _MOST_NAMED = 3
+_CALLS = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "psum_scatter", "reduce_scatter"})
+_CONCATENATING = frozenset({"parameter", "concatenate", "bitcast", "reshape"})
 _UNKNOWN_LENGTH = Unavailable("the length of the loop is unknown, so the times of both programs cannot be compared")
 
 
 class _Member(NamedTuple):
-    """A collective with the loops that do not change its operands, and the arguments that they are computed from."""
+    """A collective with the loops that do not change its operands, or those of several that XLA combined.
+
+    Attributes:
+      collective: the collective.
+      invariant: the loops.
+      arguments: the arguments that these operands are computed from.
+      op_names: JAX's names of the collectives of these operands.
+      part: the part of the bytes that these operands have, from 0 to 1.
+      joins: the kernels that only put the operands of several collectives together, and that are not needed for the one that is left.
+    """
 
     collective: Collective
     invariant: Invariant
     arguments: tuple[Argument, ...]
+    op_names: tuple[str, ...]
+    part: float = 1.0
+    joins: tuple[str, ...] = ()
 
 
 def invariant_collective(subject: Subject) -> Iterator[Finding]:
@@ -44,22 +58,62 @@ def invariant_collective(subject: Subject) -> Iterator[Finding]:
     for collective in subject.collectives:
         if collective.executions == 1:
             continue
-        found = invariant(subject.module.instruction(collective.name))
-        if not found.loops or found.trips == 1:
-            continue
-        arguments = _arguments(subject, found.sources)
-        key = found.loops[-1].name, collective.opcode, str(collective.inserted_by)
-        groups.setdefault(key, []).append(_Member(collective, found, arguments))
+        member = _member(subject, collective)
+        if member is not None and member.invariant.trips != 1:
+            key = member.invariant.loops[-1].name, collective.opcode, str(collective.inserted_by)
+            groups.setdefault(key, []).append(member)
     for members in groups.values():
         yield _finding(subject, members)
 
 
+def _member(subject: Subject, collective: Collective) -> _Member | None:
+    """Returns a collective with the operands that a loop does not change; None if there are none."""
+    instruction = subject.module.instruction(collective.name)
+    found = invariant(instruction)
+    if found.loops:
+        return _Member(
+            collective, found, _arguments(subject, found.sources), tuple(merged_names(collective.origin.op_name))
+        )
+    combined = _combined(instruction)
+    unchanged = [each for each in combined if invariant(instruction, [each]).loops]
+    calls = _calls_behind(instruction) if unchanged else ()
+    if not calls:
+        return None
+    found = invariant(instruction, unchanged)
+    part = sum(each.shape.byte_size for each in unchanged) / sum(each.shape.byte_size for each in combined)
+    joins: tuple[str, ...] = ()
+    if len(combined) == len(unchanged) + 1 and len(instruction.operands) == 1:
+        joins = (instruction.operands[0].name, *moving_behind(instruction))
+    return _Member(collective, found, _arguments(subject, found.sources), calls, part, joins)
+
+
+def _calls_behind(collective: Instruction) -> tuple[str, ...]:
+    """Returns JAX's names of collectives that XLA combined into one: those of the parts of its result."""
+    parts = [each for reader in readers_of(collective) for each in (reader, *_inside(reader), *reader.users)]
+    names = dict.fromkeys(name for each in parts for name in merged_names(each.op_name))
+    return tuple(name for name in names if name.rpartition("/")[2] in _CALLS)
+
+
+def _inside(kernel: Instruction) -> Sequence[Instruction]:
+    """Returns the slices in a kernel."""
+    return [each for called in kernel.called_computations for each in called.instructions if each.opcode == "slice"]
+
+
+def _combined(collective: Instruction) -> Sequence[Instruction]:
+    """Returns the operands of several collectives that XLA combined into one, concatenated or not."""
+    if len(collective.operands) > 1:
+        return collective.operands
+    (operand,) = collective.operands
+    inside = operand.called_computations[0].instructions if operand.opcode == "fusion" else (operand,)
+    is_concatenated = sum(each.opcode == "concatenate" for each in inside) == 1
+    return operand.operands if is_concatenated and all(each.opcode in _CONCATENATING for each in inside) else ()
+
+
 def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     first = members[0]
-    collectives = [each.collective for each in members]
     trips = first.invariant.trips
-    size = sum(each.result_bytes for each in collectives)
-    grows = size > sum(each.operand_bytes for each in collectives)
+    size = sum(round(each.part * each.collective.result_bytes) for each in members)
+    grows = size > sum(each.part * each.collective.operand_bytes for each in members)
     values = list(dict.fromkeys(f"`{argument.path}`" for each in members for argument in each.arguments))
     what = format_list(values, most=_MOST_NAMED) or format_list(_arrays(members), most=_MOST_NAMED)
     where = subject.at_line(first.collective.origin.frames, "around")
@@ -77,10 +131,11 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
         )
     is_unknown = isinstance(trips, Unavailable)
     edits: tuple[Edit, ...] | Unavailable | None
-    remedy, edits = _manual(collectives) if _is_users(first.collective) else _partitioned(subject, members)
+    is_users = _is_users(first.collective) or first.part < 1
+    remedy, edits = _manual(members) if is_users else _partitioned(subject, members)
     if is_unknown:
         edits = _UNKNOWN_LENGTH
-    moved = dict.fromkeys(_with_moves(subject, collectives), 1.0)
+    moved = {name: part for each in members for name, part in _moved(subject, each)}
     iteration_s = subject.iteration_s(first.invariant.loops[-1]) if is_unknown else 0.0
     return subject.finding(
         KIND, title, remedy, saved=moved, instead_s=_once_s(subject, moved, trips), frames=first.collective.origin.frames,
@@ -96,27 +151,36 @@ def _arrays(members: Sequence[_Member]) -> list[str]:
     return list(dict.fromkeys(format_array(s.element_type, s.dimensions) for s in shapes))
 
 
-def _with_moves(subject: Subject, collectives: Sequence[Collective]) -> list[str]:
-    """Returns the names of collectives, and of the kernels that only move what they received: they move in front of the loop too."""
-    names = [each.name for each in collectives]
-    instructions = [subject.module.instruction(name) for name in names]
-    return [*dict.fromkeys((*names, *(one for each in instructions for one in moving_behind(each))))]
+def _moved(subject: Subject, member: _Member) -> Iterator[tuple[str, float]]:
+    """Yields a collective, and the kernels that only move what it received, with the part of their time that leaves the loop.
+
+    The latency stays if other operands are sent with them.
+    """
+    name, part = member.collective.name, member.part
+    if part < 1:
+        exchange = next((each for each in subject.exchanges if each.collective.name == name), None)
+        part *= 1.0 if exchange is None else 1 - exchange.latency_s / exchange.price.known_s
+    yield name, part
+    behind = moving_behind(subject.module.instruction(name))
+    yield from ((each, member.part) for each in behind if each not in member.joins)
+    yield from ((each, 1.0) for each in member.joins)
 
 
 def _once_s(subject: Subject, moved: Mapping[str, float], trips: int | Unavailable) -> float:
     """Returns the seconds of collectives in front of the loop, where no kernel of the loop hides them."""
     if isinstance(trips, Unavailable):
         return 0.0
-    seconds = (subject.seconds(moved), subject.seconds_saved(moved))  # the second has those in kernels with other work
-    return max((each for each in seconds if not isinstance(each, Unavailable)), default=0.0) / trips
+    known = [part * s for name, part in moved.items() if not isinstance(s := subject.seconds([name]), Unavailable)]
+    saved_s = subject.seconds_saved(moved)  # has those in kernels with other work too
+    return max(sum(known), 0.0 if isinstance(saved_s, Unavailable) else saved_s) / trips
 
 
 def _is_users(collective: Collective) -> bool:
     return isinstance(collective.inserted_by, str) and collective.inserted_by not in ("partitioner", "compiler")
 
 
-def _manual(collectives: Sequence[Collective]) -> tuple[str, tuple[Edit, ...]]:
-    names = dict.fromkeys(name for each in collectives for name in merged_names(each.origin.op_name))
+def _manual(members: Sequence[_Member]) -> tuple[str, tuple[Edit, ...]]:
+    names = dict.fromkeys(name for each in members for name in each.op_names)
     calls = format_list(list(dict.fromkeys(f"jax.lax.{name.rpartition('/')[2]}" for name in names)))
     return f"Call {calls} before the loop, and use its result in the body.", (HoistCollectives(tuple(names)),)
 
@@ -126,10 +190,10 @@ def _partitioned(subject: Subject, members: Sequence[_Member]) -> tuple[str, tup
     edits: dict[GatherFirst, None] = {}
     lines: dict[str, None] = {}
     is_complete = all(each.arguments and each.collective.opcode == "all-gather" for each in members)
-    for collective, _, arguments in members:
-        for argument in arguments:
+    for member in members:
+        for argument in member.arguments:
             array = shardings.get(argument.parameter)
-            axes = collective.axes
+            axes = member.collective.axes
             if argument.parameter is None or array is None or isinstance(axes, Unavailable):
                 is_complete = False
             elif spec := _without(array, tuple(map(str, axes))):
