@@ -39,6 +39,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "sum_of_bfloat16_in_fori_loop": ("undonated",),
     "shift_of_each_field": ("undonated",),
     "chain_of_exchanges": ("resharding",),  # two exchanges of the chain bring the values back
+    "invariant_sum_beside_another": ("undonated",),
     "large_sum_beside_products": ("unrolled-blocks",),
     "large_exchanges": ("exposed-communication",),
     "sixteen_heads": ("replicated-argument",),  # each device computes two heads, with the whole weight

@@ -322,6 +322,17 @@ LARGE = array((2048, 2048), "columns", mesh=FLAT), array((2048, 2048), mesh=FLAT
 
 
 @needs_gpu
+def test_the_proof_of_a_detour_by_hand_removes_its_permutes() -> None:
+    fun, args = by_hand(sent_and_back_in_a_scan)
+    (finding,) = inspector.lower(fun, *args).compile(target="gpu:h100:8").findings(kinds=["resharding"])
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
+    (other,) = on_gpus(by_hand(activation_exchanged_and_back))
+    assert "by hand" in str(other.edits)  # between the exchanges, the shapes are others
+
+
+@needs_gpu
 @pytest.mark.parametrize("fun", [gathered_over_another_axis, detour_before_a_product])
 def test_the_gain_is_that_of_the_proof_on_a_gpu(fun: Any) -> None:
     args = LARGE if fun is gathered_over_another_axis else LARGE[:1] * 2

@@ -27,6 +27,7 @@ from inspector._jax.modules.top_k import sorts_to_top_k
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
+_EXCHANGES = frozenset({"stablehlo.collective_permute", "stablehlo.all_to_all"})
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
 
@@ -201,6 +202,19 @@ def _step_constraints(
     return places
 
 
+def _drop_exchanges(module: ir.Module, stacks: Stacks) -> int:
+    """Removes exchanges whose results have the types of their operands."""
+    places = 0
+    for operation in _named(module, _EXCHANGES, None, stacks):
+        pairs = list(zip(operation.operands, operation.results, strict=True))
+        if all(operand.type == result.type for operand, result in pairs):
+            for operand, result in pairs:
+                result.replace_all_uses_with(operand)
+            operation.erase()
+            places += 1
+    return places
+
+
 def _hoist_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     """Moves collectives of values that a loop does not change in front of the loop, as far out as possible."""
     return hoist_collectives(module, _main(module), op_names)
@@ -364,6 +378,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "GatherFirst": _gather_first,
     "DropConstraints": _drop_constraints,
     "StepConstraints": _step_constraints,
+    "DropExchanges": _drop_exchanges,
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

@@ -117,6 +117,17 @@ class StepConstraints:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DropExchanges:
+    """Removes exchanges whose results have the shapes of their operands.
+
+    Attributes:
+      stacks: their call stacks.
+    """
+
+    stacks: tuple[Stack, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HoistCollectives:
     """Moves collectives of loop-invariant values in front of their loops.
 
@@ -307,6 +318,7 @@ Edit = (
     | GatherFirst
     | DropConstraints
     | StepConstraints
+    | DropExchanges
     | HoistCollectives
     | NarrowProducts
     | DefaultPrecision
