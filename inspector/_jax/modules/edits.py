@@ -27,7 +27,7 @@ from inspector._jax.modules.top_k import sorts_to_top_k
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
-_EXCHANGES = frozenset({"stablehlo.collective_permute", "stablehlo.all_to_all"})
+_PERMUTES = frozenset({"stablehlo.collective_permute"})
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
 
@@ -202,10 +202,10 @@ def _step_constraints(
     return places
 
 
-def _drop_exchanges(module: ir.Module, stacks: Stacks) -> int:
-    """Removes exchanges whose results have the types of their operands."""
+def _drop_permutes(module: ir.Module, stacks: Stacks) -> int:
+    """Removes `ppermute`s."""
     places = 0
-    for operation in _named(module, _EXCHANGES, None, stacks):
+    for operation in _named(module, _PERMUTES, None, stacks):
         pairs = list(zip(operation.operands, operation.results, strict=True))
         if all(operand.type == result.type for operand, result in pairs):
             for operand, result in pairs:
@@ -378,7 +378,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "GatherFirst": _gather_first,
     "DropConstraints": _drop_constraints,
     "StepConstraints": _step_constraints,
-    "DropExchanges": _drop_exchanges,
+    "DropPermutes": _drop_permutes,
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

@@ -117,8 +117,8 @@ class StepConstraints:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DropExchanges:
-    """Removes exchanges whose results have the shapes of their operands.
+class DropPermutes:
+    """Removes `ppermute`s.
 
     Attributes:
       stacks: their call stacks.
@@ -318,7 +318,7 @@ Edit = (
     | GatherFirst
     | DropConstraints
     | StepConstraints
-    | DropExchanges
+    | DropPermutes
     | HoistCollectives
     | NarrowProducts
     | DefaultPrecision

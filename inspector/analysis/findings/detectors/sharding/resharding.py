@@ -21,7 +21,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
 from inspector.analysis.findings.detectors.sharding.detour_collectives import detour_collectives
 from inspector.analysis.findings.detectors.sharding.full_rematerialization import full_rematerialization
 from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
-from inspector.analysis.findings.edits import DropConstraints, DropExchanges, stacks_of
+from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
 from inspector.analysis.findings.exchange_chains import at_ends_of_loops, saved_with
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.manual_detours import ManualDetour, manual_detours
@@ -113,17 +113,16 @@ def _manual(subject: Subject, detour: ManualDetour) -> Iterator[Finding]:
     )
     yield subject.finding(
         KIND, title, f"Remove both calls of jax.lax.{call}, and compute in between with the values as they are.", frames=there.frames,
-        saved=saved_with(subject, exchanges), edits=_without_exchanges(detour),
+        saved=saved_with(subject, exchanges), edits=_without_permutes(detour),
     )  # fmt: skip
 
 
-def _without_exchanges(detour: ManualDetour) -> tuple[DropExchanges] | None:
-    """Returns the edit that removes the exchanges; None if they change shapes, as those between different dimensions do."""
+def _without_permutes(detour: ManualDetour) -> tuple[DropPermutes] | None:
+    """Returns the edit that removes `ppermute`s; None for an `all_to_all`, which changes shapes, and without their lines."""
     both = [*detour.there, *detour.back]
-    if any(each.instruction.shape.dimensions != each.instruction.operands[0].shape.dimensions for each in both):
-        return None
     stacks = stacks_of(each.instruction.frames for each in both)
-    return (DropExchanges(stacks),) if stacks else None
+    is_permuted = all(each.instruction.opcode == "collective-permute" for each in both)
+    return (DropPermutes(stacks),) if stacks and is_permuted else None
 
 
 def _dropped(detours: Sequence[ConstraintDetour]) -> DropConstraints:
