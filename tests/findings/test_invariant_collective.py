@@ -228,3 +228,36 @@ def test_weights_that_a_tpu_copies_in_slices() -> None:
     assert "`w`" in finding.title
     assert "`v`" in finding.title
     assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)
+
+
+def repeated_keys(growth: int, wrap: Any) -> Any:
+    """The products of the gathered array do not change either, and may be larger than it."""
+
+    def loop(w: Any, x: Any, c: Any, is_hoisted: bool) -> Any:
+        whole = jax.lax.all_gather(c, "d", axis=0, tiled=True) if is_hoisted else None
+
+        def step(x: Any, _: Any) -> Any:
+            keys = wrap((jax.lax.all_gather(c, "d", axis=0, tiled=True) if whole is None else whole) @ w)
+            return x + jax.nn.softmax((x @ keys.T).astype(jnp.float32)).astype(x.dtype) @ keys, None
+
+        return jax.lax.scan(step, x, length=10)[0]
+
+    specs = (P(), P("d"), P("d"))
+    arrays = ((512, 512 * growth), (2048, 512 * growth), (4096, 512))
+    args = [sharded.array(shape, *spec, dtype=BF16) for shape, spec in zip(arrays, specs, strict=True)]
+    return [sharded.manual(lambda w, x, c, h=h: loop(w, x, c, h), specs, P("d")) for h in (False, True)], args
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("growth", "wrap", "moves", "rel"),
+    [(1, lambda keys: keys, True, 0.1), (4, lambda keys: keys, False, 0.2), (1, jax.nn.gelu, False, 0.5)],
+)
+def test_a_tpu_moves_the_products_of_gathered_arrays_too(growth: int, wrap: Any, moves: bool, rel: float) -> None:
+    (fun, by_hand), args = repeated_keys(growth, wrap)
+    first, second = (inspector.lower(each, *args).compile(target=TPU) for each in (fun, by_hand))
+    (finding,) = first.findings(kinds=KIND)
+    saved_s = first.roofline().total.least_s - second.roofline().total.least_s
+    assert (len(finding.instructions) > 1) == moves
+    assert finding.gain_s == pytest.approx(saved_s, rel=rel)  # a GELU on its own takes longer

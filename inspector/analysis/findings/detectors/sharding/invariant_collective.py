@@ -14,6 +14,7 @@ from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
 from inspector.analysis.findings.exchange_chains import moving_behind, readers_of
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.hoisted_work import hoisted_products
 from inspector.analysis.findings.invariants import Invariant, invariant
 from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import ESTIMATED, Subject
@@ -136,6 +137,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     if is_unknown:
         edits = _UNKNOWN_LENGTH
     moved = {name: part for each in members for name, part in _moved(subject, each)}
+    moved |= hoisted_products(subject, [each.collective for each in members], first.invariant.loops[0])
     iteration_s = subject.iteration_s(first.invariant.loops[-1]) if is_unknown else 0.0
     return subject.finding(
         KIND, title, remedy, saved=moved, instead_s=_once_s(subject, moved, trips), frames=first.collective.origin.frames,
