@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 
 from inspector.analysis.cost.dot_algorithms import products
+from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.edits import TraceAgain
+from inspector.analysis.findings.exchange_chains import is_by_element, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
-from inspector.hlo.source import line_text, phases
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import Frame, line_text, own_frame, phases
 from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
@@ -18,9 +22,13 @@ KIND = "recomputed"
 # several devices may exchange more.
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _ROOM = 0.8  # of the device's memory, after the values are kept
-# Moves of each value that is kept. In a loop it is written, read, and the stacked array is filled with zeros first. TPUs
-# otherwise fuse a product with the operations that read it. GPUs write it in any case, and only read it once more.
-_MOVES, _MOVES_OF_GPUS = 3, 1
+_MOVES_IN_LOOP = 3  # of each value that is kept: it is written, read, and the stacked array is filled with zeros first
+_MOVES_OF_FUNCTION = (
+    2  # a GPU writes and reads a product that it keeps before it computes the function in another kernel
+)
+# For each element of a kept value. A TPU hides that it writes and reads the value behind the products, unless it takes as long: on v5e,
+# products of 1,024 features gain, and those of 512 in bfloat16 and of 768 in float32 do not.
+_BYTES_OF_TPUS = {"f32": 6, "bf16": 4}
 _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)  # keeps the products"
 
 
@@ -30,23 +38,37 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
         return
     kernels, kept, moved = dict[str, None](), 0.0, 0.0
-    is_gpu = subject.compiled.program.platform == "gpu"
-    for product in products(subject.module).instructions:
+    found = products(subject.module).instructions
+    is_upper_bound, maybe_moved = False, 0.0
+    is_gpu, forward = subject.compiled.program.platform == "gpu", _Forward(subject, found)
+    for product in found:
         kernel = subject.kernels.kernel(product)
         if kernel is None or phases(product.op_name) != ("recomputed",):
             continue
-        kernels[kernel] = None
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
             return
         size = float(runs) * product.shape.byte_size
         kept += size
-        moved += size * (_MOVES_OF_GPUS if is_gpu and runs == 1 else _MOVES)
+        if is_gpu and subject.kernel_times(peak).of(subject.module.instruction(kernel)).unit == "main memory":
+            is_upper_bound = True  # such as an attention: XLA fuses less if its values are kept, which takes as long
+            continue
+        kernels[kernel] = None
+        moves = float(_MOVES_IN_LOOP if runs > 1 else 0)
+        if not is_gpu and (runs > 1 or product.shape.element_type == "f32"):
+            is_upper_bound = True
+        if not is_gpu and runs == 1:
+            maybe_moved += _BYTES_OF_TPUS.get(product.shape.element_type, 6) * math.prod(product.shape.dimensions)
+        if is_gpu:
+            moves += _MOVES_OF_FUNCTION * forward.part_with_function(product)
+        if is_gpu and runs == 1:
+            moves -= _merged_reads(subject, kernel)
+        moved += size * moves
     after, spent = subject.peak_bytes + kept, subject.seconds(kernels)
     if not kernels or after > _ROOM * peak.memory_bytes or isinstance(spent, Unavailable) or not spent:
         return
-    saved = 1 - moved / peak.memory_bytes_per_s / spent
-    if saved < (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
+    least, saved = (1 - bytes_ / peak.memory_bytes_per_s / spent for bytes_ in (moved + maybe_moved, moved))
+    if least < (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
         return
     frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
@@ -55,7 +77,65 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
     )
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved, gain_bytes=-int(kept),
+        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=min(1.0, saved), saved_s=saved * spent,
+        is_upper_bound=is_upper_bound, gain_bytes=-int(kept),
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
     )  # fmt: skip
+
+
+class _Forward:
+    """The products of the forward pass, by line and shape: those that a backward pass recomputes have no name of their own."""
+
+    def __init__(self, subject: Subject, found: Iterable[Instruction]) -> None:
+        self._have_functions: dict[tuple[Frame | None, tuple[int, ...]], list[bool]] = {}
+        for product in found:
+            kernel = subject.kernels.kernel(product)
+            if kernel is not None and phases(product.op_name) == ("forward",):
+                has_function = _has_function(subject.module.instruction(kernel), product)
+                self._have_functions.setdefault(_key(product), []).append(has_function)
+
+    def part_with_function(self, product: Instruction) -> float:
+        """Returns the part of the products like a recomputed one that are followed by a function in their kernel, from 0 to 1."""
+        alike = self._have_functions.get(_key(product), ())
+        return sum(alike) / len(alike) if alike else 0.0
+
+
+def _key(product: Instruction) -> tuple[Frame | None, tuple[int, ...]]:
+    return own_frame(product.frames), product.shape.dimensions
+
+
+def _has_function(kernel: Instruction, product: Instruction) -> bool:
+    """Reports whether a kernel passes a function of a product, and not the product itself, to another product and to what keeps it.
+
+    XLA computes a function that only another product needs in the kernel of that product.
+    """
+    if kernel.opcode != "fusion":
+        return False
+    root = kernel.called_computations[0].root
+    values = {_moved_from(each) for each in (root.operands if root.opcode == "tuple" else (root,))}
+    readers = {*readers_of(kernel)}
+    needs_both = len(readers) > 1 and any(map(_has_product, readers))
+    return product not in values and (needs_both or any(each.is_root or each.opcode == "copy" for each in readers))
+
+
+def _moved_from(value: Instruction) -> Instruction:
+    while value.opcode in MOVING:
+        value = value.operands[0]
+    return value
+
+
+def _has_product(kernel: Instruction) -> bool:
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    return any(each.opcode == "dot" or each.opcode == "custom-call" for each in inside)
+
+
+def _merged_reads(subject: Subject, kernel: str) -> int:
+    """Returns the number of reads that XLA saves if it merges the kernels that read a whole recomputed value."""
+    value = subject.module.instruction(kernel)
+    readers = {each.name for each in readers_of(value) if is_by_element(each) and _elements(each) == _elements(value)}
+    return max(0, len(readers) - 1)
+
+
+def _elements(value: Instruction) -> int:
+    return max(math.prod(each.dimensions) for each in value.shape.leaves)
