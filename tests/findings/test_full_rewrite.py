@@ -11,6 +11,7 @@ import pytest
 import inspector
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
+from tests.findings import sharded
 from tests.findings.examined import all_found, found
 
 KIND = "full-rewrite"
@@ -318,3 +319,28 @@ def test_updates_that_write_a_slice_or_all_values(fun: Any) -> None:
 def test_tpus_update_a_slice_in_place() -> None:
     for fun in (updated_in_float32, set_in_float32):
         assert not all_found(KIND, fun, NARROW, ROW, INDEX, target="tpu:v5e:1x1", donate_argnums=0)
+
+
+@needs_gpu
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_cache_that_is_split_over_devices(in_loop: bool) -> None:
+    """The size of the kernels' arrays is that of one device's part."""
+
+    def rewrite(cache: Any, new: Any, i: Any) -> Any:
+        hot = jax.nn.one_hot(i, 2048, dtype=cache.dtype)[None, :, None]
+        return cache * (1 - hot) + new[:, None] * hot
+
+    def step(cache: Any, new: Any, i: Any) -> Any:
+        if in_loop:
+            return jax.lax.fori_loop(0, 12, lambda k, c: rewrite(c, new * c[:, :1].sum(1), k), cache)
+        return rewrite(cache, new, i)
+
+    args = (
+        sharded.array((32, 2048, 512), "d", dtype=jnp.bfloat16),
+        sharded.array((32, 512), "d", dtype=jnp.bfloat16),
+        jax.ShapeDtypeStruct((), jnp.int32),
+    )
+    (finding,) = found(KIND, step, *args, target="gpu:h100:8", donate_argnums=0)
+    assert finding.share > 0.9
+    proof = finding.prove()
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)

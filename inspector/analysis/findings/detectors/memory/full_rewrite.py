@@ -89,7 +89,7 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
-    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, shape.byte_size)
+    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, _device_bytes(subject, first, name))
     copies = _copies(subject, kernels)
     rewriting *= 1 - 1 / length
     spent, copied = _weight(subject, kernels), _weight(subject, copies)
@@ -106,6 +106,20 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
         gain_bytes=sum(subject.module.instruction(each).shape.byte_size for each in copies),
         caution=" ".join(cautions), edits=_edits(subject, name, rewrites) if all(each.is_provable for each in rewrites) else None,
     )  # fmt: skip
+
+
+def _device_bytes(subject: Subject, rewrite: _Rewrite, name: str) -> int:
+    """Returns the bytes of a device's part of an array that is written as a whole.
+
+    It is that of the argument, or of the largest result with the name of the operation.
+    """
+    state = source(rewrite.state).instruction
+    whole = rewrite.value.instruction.shape.byte_size
+    if state.opcode == "parameter":
+        parts = [p for p in subject.module.entry.parameters if p.parameter_number == state.parameter_number]
+    else:
+        parts = subject.kernels.named([name])
+    return min(whole, max((each.shape.byte_size for each in parts), default=whole))
 
 
 def _copies(subject: Subject, kernels: Sequence[str]) -> list[str]:
