@@ -355,3 +355,17 @@ def seconds(compiled: inspector.Compiled) -> float:
     found = compiled.roofline().total.least_s
     assert not isinstance(found, Unavailable)
     return float(found)
+
+
+def test_an_argument_with_which_a_loop_begins_is_not_listed_twice() -> None:
+    """The remedy of the loop converts the argument once."""
+
+    def step(ws: Any, x: Any) -> Any:
+        def body(x: Any, w: Any) -> Any:
+            return jnp.tanh(x.astype(jnp.bfloat16) @ w).astype(jnp.float32), None
+
+        return jax.lax.scan(body, x, ws)[0].astype(jnp.bfloat16)
+
+    args = jax.ShapeDtypeStruct((8, 512, 512), jnp.bfloat16), jax.ShapeDtypeStruct((4096, 512), jnp.float32)
+    listed = all_found(KIND, step, *args, roofs=peak("gpu:h100:1"))
+    assert [" loop " in each.title for each in listed] == [True]

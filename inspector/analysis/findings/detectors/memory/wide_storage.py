@@ -7,7 +7,7 @@ same values if every use converts the array to it first, or if everything that i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, common_path
@@ -46,15 +46,18 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for the arguments of a type, and one for each loop, type and way to store."""
     if subject.calls is None or isinstance(subject.before, Unavailable):
         return
-    yield from _argument_findings(subject, subject.before)
     names = [name for _, name in subject.calls.values(("while",))]
+    begun = set[int]()
     for loop, name in subject.calls.values(("while",)):
         groups: dict[tuple[str, str, str], list[_Carried]] = {}
         for each in _carried(loop, name):
             if _computes_in(each.narrow, subject):
                 groups.setdefault((each.shape.element_type, each.narrow, each.form), []).append(each)
+                if each.begun is not None:
+                    begun.add(each.begun)
         for members in groups.values():
             yield from _loop_findings(subject, loop, members, is_unique=names.count(name) == 1)
+    yield from _argument_findings(subject, subject.before, begun)
 
 
 def _computes_in(narrow: str, subject: Subject) -> bool:
@@ -63,13 +66,19 @@ def _computes_in(narrow: str, subject: Subject) -> bool:
     return narrow == "f32" or (not isinstance(peak, Unavailable) and narrow in peak.flops_per_s)
 
 
-def _argument_findings(subject: Subject, module: Module) -> Iterator[Finding]:
+def _argument_findings(subject: Subject, module: Module, begun: Collection[int]) -> Iterator[Finding]:
+    """Yields one finding for the arguments of a type, except for those with which a loop begins that has a finding for the same array."""
     arguments = {a.parameter: a for a in subject.compiled.program.arguments}
     returned = {each.instruction.shape.without_layout() for each in results(module)}
     groups: dict[tuple[str, str], list[tuple[Argument, list[Value]]]] = {}
     for parameter in module.entry.parameters:
         argument, wide = arguments.get(parameter.parameter_number), parameter.shape.element_type
-        if argument is None or wide not in _FLOATS or parameter.shape.without_layout() in returned:
+        if (
+            argument is None
+            or parameter.parameter_number in begun
+            or wide not in _FLOATS
+            or parameter.shape.without_layout() in returned
+        ):
             continue  # a result of its shape may be its gradient or its next version
         uses = list(stored_uses(Value(parameter)))
         narrow = _narrow_type(uses, wide)
@@ -137,6 +146,7 @@ class _Carried(NamedTuple):
     conversions: tuple[Value, ...]
     writes: tuple[Value, ...]
     edit: StoreNarrow | None
+    begun: int | None = None
 
 
 def _carried(loop: Value, name: str) -> list[_Carried]:
@@ -208,7 +218,9 @@ def _narrowable(loop: Value, number: int, shape: Shape, ended: Value) -> _Carrie
             stores = [Value(v.instruction, (*calls, *v.calls)) for v in widened] if stored else []
             writes = [Value(v.instruction, (*calls, *v.calls)) for v in updates] + [begun] * is_filled
             form = _WHOLE if not updates else _STACK if is_filled and not inside else _SLICES
-            return _Carried(shape, narrow, form, is_read_so, (*reads, *stores), tuple(writes), None)
+            is_argument = first.instruction.opcode == "parameter" and first.instruction.computation.is_entry
+            argument = first.instruction.parameter_number if is_argument else None
+            return _Carried(shape, narrow, form, is_read_so, (*reads, *stores), tuple(writes), None, argument)
     return None
 
 
