@@ -1,4 +1,11 @@
-"""Matrix products before optimization, and what became of them."""
+"""Matrix products before optimization, and what became of them.
+
+The time that products save in another type follows from the peaks of the chip. Only TPU compilers count cycles, which contain more than
+that; the figures for these are fractions of the chip's own peaks and clock, fitted to libtpu's cycles of kernels of v5e and v6e. Compiles of
+both forms of products alone, with a tanh, and with a GELU and a softmax agree within 4 % on v4 and v5p; on v6e the first two agree within 6 %.
+Targets without
+cycles, such as GPUs and CPUs with measured roofs, use none of these figures.
+"""
 
 from __future__ import annotations
 
