@@ -102,7 +102,7 @@ class _Forward:
 
 
 def _key(product: Instruction) -> tuple[Frame | None, tuple[int, ...]]:
-    return own_frame(product.frames), product.shape.dimensions
+    return own_frame(product.frames), tuple(sorted(product.shape.dimensions))  # GPUs transpose some of them
 
 
 def _has_function(kernel: Instruction, product: Instruction) -> bool:
