@@ -77,7 +77,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
     )
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=min(1.0, saved), saved_s=saved * spent,
+        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved,
         is_upper_bound=is_upper_bound, gain_bytes=-int(kept),
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
