@@ -344,3 +344,19 @@ def test_a_cache_that_is_split_over_devices(in_loop: bool) -> None:
     assert finding.share > 0.9
     proof = finding.prove()
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
+
+
+def test_arrays_of_different_sizes() -> None:
+    def insert(buffer: Any, item: Any, i: Any) -> Any:
+        def put(b: Any, x: Any) -> Any:
+            hit = (jnp.arange(4096) == i).reshape((4096,) + (1,) * x.ndim)
+            return jnp.where(hit, x[None], b)
+
+        return jax.tree.map(put, buffer, item)
+
+    item = {"action": jax.ShapeDtypeStruct((), jnp.int32), "obs": jax.ShapeDtypeStruct((64,), jnp.float32)}
+    buffer = jax.tree.map(lambda each: jax.ShapeDtypeStruct((4096, *each.shape), each.dtype), item)
+    fun = jax.jit(insert, donate_argnums=0)
+    (finding,) = found(KIND, fun, buffer, item, jax.ShapeDtypeStruct((), jnp.int32))
+    assert finding.title.startswith("`buffer['obs']` (f32[4096,64], 1 MiB) and 1 other array are written as a whole")
+    assert finding.share > 0.9

@@ -7,7 +7,7 @@ cache with new values, and a slice that is updated in a wider type than that of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.cost.kernel_time import COMPUTING, CYCLES
@@ -77,7 +77,7 @@ def _is_converted(subject: Subject, name: str, value: Value) -> bool:
 
 
 def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Finding:
-    first = rewrites[0]
+    first = max(rewrites, key=lambda each: each.value.instruction.shape.byte_size)
     value, length = first.value, first.length
     shape, is_ring = value.instruction.shape, first.remedy == _RING_UPDATE
     argument = subject.argument(first.state)
@@ -89,7 +89,8 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     kernels = list(subject.kernels.of([name]))
-    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, _device_bytes(subject, first, name))
+    sizes = frozenset(_device_bytes(subject, each, name) for each in rewrites)
+    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, sizes)
     copies = _copies(subject, kernels)
     rewriting *= 1 - 1 / length
     spent, copied = _weight(subject, kernels), _weight(subject, copies)
@@ -171,7 +172,7 @@ def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[E
     return (UpdateSlices((name,), tuple(pairs)),)
 
 
-def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, size: int) -> tuple[float, bool]:
+def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, sizes: frozenset[int]) -> tuple[float, bool]:
     """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes, and whether it is an upper bound.
 
     A kernel that computes more still reads the arrays for that, and may be limited by what it computes. If the compiler's cycles limit it,
@@ -181,7 +182,7 @@ def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, size: i
       subject: the program.
       kernels: the kernels that write the arrays.
       name: the full name of the operation that writes them.
-      size: bytes of an array.
+      sizes: bytes of the arrays.
     """
     peak = subject.roofline.peak
     has_roofs = not isinstance(subject.seconds(kernels), Unavailable)
@@ -190,9 +191,9 @@ def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, size: i
     for each in kernels:
         kernel, point = subject.module.instruction(each), subject.points[each]
         runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
-        arrays = _accessed_arrays(kernel, name, size)
+        arrays = _accessed_arrays(kernel, name, sizes)
         accessed = subject.accessed(each)
-        moved = accessed if arrays.only else min(accessed, runs * size * (arrays.written + arrays.read - arrays.used))
+        moved = accessed if arrays.only else min(accessed, runs * (arrays.written + arrays.read - arrays.used))
         if not has_roofs or isinstance(peak, Unavailable) or isinstance(point.least_s, Unavailable):
             saved, spent = saved + moved, spent + accessed
             continue
@@ -204,20 +205,20 @@ def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, size: i
             left_s = runs * max(memory_s, *(known.units.get(unit, 0.0) for unit in COMPUTING))
             if known.unit == CYCLES:
                 is_upper_bound = True
-                most = runs * size * (arrays.written + arrays.read)
+                most = runs * (arrays.written + arrays.read)
                 left_s = max(left_s, seconds - most / peak.memory_bytes_per_s)
         saved, spent = saved + max(0.0, seconds - left_s), spent + seconds
     return (min(1.0, saved / spent) if spent else 1.0), is_upper_bound
 
 
 class _Arrays(NamedTuple):
-    """The arrays of one size that a kernel accesses.
+    """The arrays of certain sizes that a kernel accesses.
 
     Attributes:
       only: whether it computes nothing but their new versions.
-      written: the number of new versions.
-      read: the number of arrays that it reads.
-      used: the number of those that its other results need.
+      written: bytes of the new versions.
+      read: bytes of the arrays that it reads.
+      used: bytes of those that its other results need.
     """
 
     only: bool
@@ -226,19 +227,20 @@ class _Arrays(NamedTuple):
     used: int
 
 
-def _accessed_arrays(kernel: Instruction, name: str, size: int) -> _Arrays:
-    """Returns the arrays of a size that a kernel reads and rewrites."""
+def _accessed_arrays(kernel: Instruction, name: str, sizes: frozenset[int]) -> _Arrays:
+    """Returns the arrays of certain sizes that a kernel reads and rewrites."""
     if kernel.opcode != "fusion":
-        return _Arrays(only=True, written=1, read=1, used=0)
+        return _Arrays(only=True, written=kernel.shape.byte_size, read=kernel.shape.byte_size, used=0)
     root = kernel.called_computations[0].root
     results = root.operands if root.opcode == "tuple" else (root,)
-    written = {r for r in results if r.shape.byte_size == size and _is_of(r, name)}
-    if not written:  # the compiler gave the results other names
-        written = {r for r in results if r.shape.byte_size == size}
+    alike = {r for r in results if r.shape.byte_size in sizes}
+    written = {r for r in alike if _is_of(r, name)} or alike  # the compiler may give the results other names
     others = [r for r in results if r not in written]
-    read = sum(p.shape.byte_size == size for p in kernel.called_computations[0].parameters)
-    used = sum(p.shape.byte_size == size for p in _inputs(others))
-    return _Arrays(not others, len(written), read, used)
+
+    def size(values: Iterable[Instruction]) -> int:
+        return sum(each.shape.byte_size for each in values if each.shape.byte_size in sizes)
+
+    return _Arrays(not others, size(written), size(kernel.called_computations[0].parameters), size(_inputs(others)))
 
 
 def _is_of(result: Instruction, name: str) -> bool:
