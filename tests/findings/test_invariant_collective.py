@@ -146,6 +146,40 @@ def test_the_proof_equals_the_compile_by_hand(
     assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes
 
 
+def scaled_in_a_loop(is_hoisted: bool = False) -> sharded.Program:
+    """XLA computes what the loop does not change in a kernel with what it changes."""
+
+    def f(x: Any, d: Any) -> Any:
+        def largest() -> Any:
+            return jax.lax.pmax(jnp.max(jnp.abs(d)), "d")
+
+        known = largest()
+
+        def step(x: Any, _: Any) -> Any:
+            scale = known if is_hoisted else largest()
+            y = x - 0.1 * d * x
+            return y / scale + jax.lax.psum(jnp.vdot(y, y), "d"), None
+
+        return jax.lax.scan(step, x, None, length=50)[0]
+
+    return sharded.manual(f, (P("d"), P("d")), P("d")), (
+        sharded.array((1024, 256), "d"),
+        sharded.array((1024, 256), "d"),
+    )
+
+
+@needs_gpu
+def test_a_kernel_with_several_results() -> None:
+    before, after = (
+        inspector.lower(fun, *args).compile(target=GPU)
+        for fun, args in (scaled_in_a_loop(), scaled_in_a_loop(is_hoisted=True))
+    )
+    (finding,) = found(before)
+    saved = _seconds(before) - _seconds(after)
+    assert finding.gain_s == pytest.approx(saved, rel=0.1)
+    assert finding.prove().gain_s == pytest.approx(saved, rel=0.1)
+
+
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize(

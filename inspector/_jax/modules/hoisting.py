@@ -21,6 +21,8 @@ _COLLECTIVES = frozenset({
 _WHILE, _FUNCTION, _CALL, _SHARD_MAP = "stablehlo.while", "func.func", "func.call", "sdy.manual_computation"
 _CHANGING = frozenset({"stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.custom_call"})
 """Operations whose result may differ each time, or that have an effect."""
+_COMBINING = frozenset({"stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.scatter", "stablehlo.sort"})
+"""Operations with a region that uses nothing but its own arguments."""
 
 
 def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -> int:
@@ -181,7 +183,9 @@ def _collect(operation: Any, body: Any, known: Collection[Any], needed: list[Any
             if owner == body:
                 return False
         elif (maker := owner.operation).block == body and maker not in needed:
-            is_fixed = maker.name not in _CHANGING and (maker.name in _COLLECTIVES or not _inner(maker))
+            is_fixed = maker.name not in _CHANGING and (
+                maker.name in _COLLECTIVES or maker.name in _COMBINING or not _inner(maker)
+            )
             if not is_fixed or not _collect(maker, body, known, needed):
                 return False
     needed.append(operation)

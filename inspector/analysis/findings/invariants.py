@@ -87,8 +87,26 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
             found.append(initial)
         elif is_joined(value):
             waiting.extend(value.operands)
+        elif value.opcode == "get-tuple-element" and value.operands[0].opcode == "fusion":
+            waiting.extend(_needed(value.operands[0], int(value.proto.tuple_index)))
         elif value.opcode in _CHANGING or value.computation.number != body.number or len(seen) > _MOST_VALUES:
             return None
         else:
             waiting.extend(value.operands)
     return found
+
+
+def _needed(fusion: Instruction, result: int) -> list[Instruction]:
+    """Returns the operands of a fusion that one of its results needs."""
+    root = fusion.called_computations[0].root
+    waiting, seen = [root.operands[result]], set[int]()
+    needed: list[Instruction] = []
+    while waiting:
+        value = waiting.pop()
+        if value.row in seen:
+            continue
+        seen.add(value.row)
+        if value.opcode == "parameter" and value.parameter_number is not None:
+            needed.append(fusion.operands[value.parameter_number])
+        waiting.extend(value.operands)
+    return needed
