@@ -278,14 +278,16 @@ def from_traced(
         started = time.perf_counter()
         lowered = traced.lower(lowering_platforms=names)
         timings = {"lower_s": time.perf_counter() - started}
-    result = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+    given = stages.given_shardings(traced)
+    result = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides, given)
     return deferred.replace(result, timings=timings)
 
 
 def _from_lowered(
     lowered: stages.Lowered, jaxpr: JaxprFacts | None, fun: Any, platform: str, call: Call | None = None,
-    overrides: Overrides | None = None,
+    overrides: Overrides | None = None, given: Sequence[str] = (),
 ) -> Lowered:  # fmt: skip
+    """Returns the lowered program. `given` has the shardings of all arrays of the call, also of those that JAX dropped."""
     facts = stages.lowered_facts(lowered)
     if facts.hoisted:
         raise LoweringError(
@@ -293,7 +295,7 @@ def _from_lowered(
             " which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False."
         )
     call = call or _call_of(facts)
-    contents = stages.contents(lowered)
+    contents, shardings = stages.contents(lowered), dict(enumerate(given))
     mesh = _partition_mesh(facts, contents.facts, jaxpr)
     num_partitions = max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1)
     device_ids = _device_ids(facts, num_partitions, platform)
@@ -309,10 +311,10 @@ def _from_lowered(
                 a.parameter,
                 a.donated,
                 a.weak_type,
-                a.sharding,
+                shardings.get(number, "") if a.parameter is None else a.sharding,
                 "" if a.parameter is None else contents.facts.parameter_memories[a.parameter],
             )
-            for path, a in zip(call.paths, facts.arguments, strict=True)
+            for number, (path, a) in enumerate(zip(call.paths, facts.arguments, strict=True))
         ),
         results=tuple(
             Result(call.result_names.get(name := result_name(r.path), name), r.shape, r.dtype, r.sharding, kind)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from tests.findings.examined import all_found, found
+from tests.findings.sharded import array
 
 KIND = "unused-argument"
 M = jax.ShapeDtypeStruct((512, 512), jnp.float32)
@@ -55,3 +56,13 @@ def test_the_proof_of_an_argument_that_is_kept() -> None:
 )
 def test_used_arguments(fun: Any, args: Any, keywords: Any) -> None:
     assert not all_found(KIND, jax.jit(fun, **keywords), *args)
+
+
+@pytest.mark.parametrize(("spec", "size"), [(("d",), "1 MiB"), ((None, "d"), "1 MiB"), ((), "8 MiB")])
+def test_the_size_is_that_of_a_device(spec: Any, size: str) -> None:
+    x, old = array((64, 64), "d"), array((2048, 1024), *spec)
+    for keep_unused in (False, True):
+        fun = jax.jit(lambda x, old: jnp.tanh(x), keep_unused=keep_unused)
+        (finding,) = all_found(KIND, fun, x, old, target="cpu:8")
+        assert finding.title.startswith(f"`old` ({size} per device) is not used")
+        assert finding.gain_bytes == int(size.split()[0]) << 20

@@ -236,6 +236,14 @@ def with_donated(traced: Traced, donated: tuple[bool, ...]) -> Traced:
     return _with_params(traced, donated_invars=donated)
 
 
+def given_shardings(traced: Traced) -> tuple[str, ...]:
+    """Returns JAX's texts of the partition specs of the arrays in a traced call; "" for arrays without one."""
+    private: Any = traced
+    shardings = zip(private._params["in_shardings"], private._meta_tys_flat, strict=True)
+    chosen = (array.sharding if _specified(own) is None else own for own, array in shardings)
+    return tuple(_sharding_text(each) if hasattr(each, "spec") else "" for each in chosen)
+
+
 def with_arguments_anywhere(traced: Traced) -> Traced:
     """Returns a traced call for shardings over devices that are not attached, with arrays that are on no device.
 

@@ -77,7 +77,7 @@ class ArraySharding:
         if isinstance(self.sharding, Unavailable) or not self.asked:
             return False
         requested, sizes = (
-            _axes_in_spec(self.asked),
+            axes_in_spec(self.asked),
             dict(zip(self.sharding.mesh.axis_names, self.sharding.mesh.axis_sizes, strict=True)),
         )
         if requested is None:
@@ -138,7 +138,7 @@ _SPEC = re.compile(r"(?:P|PartitionSpec)\((.*?)(?:, *(?:unreduced|reduced)=.*)?\
 _UNCONSTRAINED = re.compile(r"(?:PartitionSpec\.)?UNCONSTRAINED")
 
 
-def _axes_in_spec(text: str) -> list[tuple[str, ...] | None] | None:
+def axes_in_spec(text: str) -> list[tuple[str, ...] | None] | None:
     """Returns the axes of each dimension of a `PartitionSpec` as text, None for an unconstrained one; None for other texts."""
     match = _SPEC.match(text)
     if match is None:
