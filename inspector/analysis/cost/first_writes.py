@@ -39,7 +39,7 @@ def first_writes(module: Module) -> dict[int, float]:
 
 def _new(module: Module, scheduled: Iterable[int]) -> dict[int, float]:
     """Returns the bytes for which no earlier value leaves memory, by row."""
-    last_use, positions = _last_uses(module), module.columns.positions
+    last_use, positions, donated = _last_uses(module), module.columns.positions, _in_donated_memory(module)
     found, held, free = dict[int, float](), dict[int, tuple[int, float]](), 0.0
     for row in scheduled:
         instruction, now, end = module.at(row), int(positions[row]), last_use(row)
@@ -48,14 +48,28 @@ def _new(module: Module, scheduled: Iterable[int]) -> dict[int, float]:
             free += held.pop(other)[1]
         if (over := _overwritten(instruction, held, size, now)) is not None:
             del held[over]
-        elif end == _FOREVER:  # outputs have memory of their own
-            found[row] = size
+        elif end == _FOREVER:  # outputs have memory of their own, or that of a donated argument
+            if row not in donated:
+                found[row] = size
         else:
             if size > free:
                 found[row] = size - free
             free = max(0.0, free - size)
         held[row] = (end, size)
     return found
+
+
+def _in_donated_memory(module: Module) -> set[int]:
+    """Returns the rows of the instructions that make outputs in the memory of donated arguments."""
+    root, rows = module.entry.root, set[int]()
+    for entry in module.proto.input_output_alias.entries:
+        value = (
+            root.operands[entry.output_shape_index[0]] if entry.output_shape_index and root.opcode == "tuple" else root
+        )
+        while value.opcode == "bitcast":
+            value = value.operands[0]
+        rows.add(value.row)
+    return rows
 
 
 def _last_uses(module: Module) -> Callable[[int], int]:

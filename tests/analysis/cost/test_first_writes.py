@@ -59,3 +59,9 @@ def test_all_units_wait_for_new_pages() -> None:
     known = {name: times.of(module.instruction(name)) for name in ("first", "over", "second", "third")}
     assert {name: time.seconds for name, time in known.items()} == {"first": 16, "over": 4, "second": 16, "third": 4}
     assert (known["first"].compute_s, known["first"].memory_s, known["first"].unit) == (14, 16, "cache")
+
+
+def test_outputs_in_donated_memory_are_not_new() -> None:
+    alias = "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }"
+    module = module_of(text(17).replace("is_scheduled=true", alias, 1))
+    assert {module.at(row).name for row in first_writes(module)} == {"first", "second"}
