@@ -17,6 +17,11 @@ LIMIT = int(H100.memory_bytes)
 FLOATS = LIMIT // 4
 
 
+def _largest(title: str) -> str:
+    """Returns the arrays that a title names."""
+    return title.partition("The largest arrays ")[2].partition("are ")[2]
+
+
 def big(part: float) -> jax.ShapeDtypeStruct:
     """Returns an array that takes a part of the device's memory."""
     return jax.ShapeDtypeStruct((int(part * FLOATS) // 1024, 1024), jnp.float32)
@@ -36,7 +41,7 @@ def test_a_peak_that_does_not_fit(fun: Any, args: tuple[Any, ...], largest: str)
     compiled = inspector.lower(fun, *args).compile(target="cpu")
     assert finding.gain_bytes == compiled.memory.peak_bytes - LIMIT > 0
     assert f"does not fit into the {format_bytes(LIMIT)} of h100" in finding.title
-    assert largest in finding.title.partition("The largest arrays are ")[2]
+    assert largest in _largest(finding.title)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_without_buffers_the_largest_arrays_of_kernels_are_named() -> None:
 
     side = int(1.1 * FLOATS**0.5)
     (finding,) = all_found("over-memory", scores, jax.ShapeDtypeStruct((side, 64), jnp.float32), roofs=H100)
-    assert "of test_over_memory.py:" in finding.title.partition("The largest arrays are ")[2]
+    assert "of test_over_memory.py:" in _largest(finding.title)
     assert finding.frames
 
 
@@ -71,7 +76,7 @@ def test_a_donated_array_is_named_once() -> None:
         return a * 2 + b.sum(), (b * 2).sum()
 
     (finding,) = all_found("over-memory", step, big(0.8), big(0.7), roofs=H100, donate_argnums=0)
-    assert finding.title.partition("The largest arrays are ")[2].startswith("`a` (")
+    assert _largest(finding.title).startswith("`a` (")
     assert finding.title.count("GiB)") == 2
 
 
@@ -80,6 +85,6 @@ def test_with_buffers_temporaries_are_named_too() -> None:
         lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001)
     )
     (finding,) = lowered.compile(target="cpu", products=["buffers"]).findings(H100, ["over-memory"])
-    largest = finding.title.partition("The largest arrays are ")[2]
+    largest = _largest(finding.title)
     assert "sort.0 of test_over_memory.py:" in largest
     assert finding.frames

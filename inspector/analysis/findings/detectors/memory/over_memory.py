@@ -18,8 +18,8 @@ from inspector.support.units import format_bytes, format_list
 KIND = "over-memory"
 _NAMED = 3
 _REMEDY = (
-    "split the largest arrays over more devices, donate state, or recompute: jax.checkpoint(f); compiled.timeline() has all"
-    " arrays at the peak"
+    "split the largest arrays over more devices{}, or recompute: jax.checkpoint(f); compiled.timeline() has all arrays at"
+    " the peak"
 )
 
 
@@ -43,12 +43,17 @@ def over_memory(subject: Subject) -> Iterator[Finding]:
     largest = sorted(_arrays(subject), key=lambda array: -array.byte_size)[:_NAMED]
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     listed = format_list([f"{array.name} ({format_bytes(array.byte_size)})" for array in largest], _NAMED)
+    is_known = not isinstance(subject.compiled.buffers, Unavailable)
+    at_peak = (
+        "The largest arrays are" if is_known else "The largest arrays of the program, maybe not all at the peak, are"
+    )
+    donate = ", donate state" if any(each.candidate is not None for each in subject.donations) else ""
     title = (
         f"The peak of {format_bytes(subject.peak_bytes)}{per_device} does not fit into the {format_bytes(roofs.memory_bytes)}"
-        f" of {roofs.chip}." + (f" The largest arrays are {listed}." if listed else "")
+        f" of {roofs.chip}." + (f" {at_peak} {listed}." if listed else "")
     )
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=[array.instruction for array in largest],
+        KIND, title, _REMEDY.format(donate), instructions=[array.instruction for array in largest],
         frames=next((array.frames for array in largest if array.frames), ()), gain_bytes=excess,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import phases
+from inspector.platforms import Peak
 from inspector.support.units import counted, format_bytes, format_seconds
 
 KIND = "scan-residuals"
@@ -86,12 +87,21 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
     body = stacked.loop.called_computations[0].name
     inside = [i.name for i in subject.module.computation(body).instructions if i.name in subject.points]
     seconds = subject.seconds(inside)
-    cost = "" if isinstance(seconds, Unavailable) else f", about {format_seconds(float(seconds))}"
     yield subject.finding(
         KIND, title, _REMEDY.format(at_line(stacked.loop.frames)), instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
-        caution=f"The backward pass computes the loop's body once more{cost}.{_room(subject)}",
+        caution=_caution(gain, seconds, subject.roofline.peak) + _room(subject),
         edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip
+
+
+def _caution(size: int, body_s: float | Unavailable, peak: Peak | Unavailable) -> str:
+    """Returns what the loop's body costs once more, and what the arrays that are no longer kept cost now."""
+    if isinstance(body_s, Unavailable) or isinstance(peak, Unavailable):
+        return "The backward pass computes the loop's body once more, but does not read the kept arrays."
+    return (
+        f"The backward pass computes the loop's body once more, up to {format_seconds(float(body_s))}. Writing and reading the kept"
+        f" arrays, which takes about {format_seconds(2 * size / peak.memory_bytes_per_s)}, is saved."
+    )
 
 
 def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
