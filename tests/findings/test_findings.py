@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.findings.at_line import at_line, shared_lines
 from inspector.analysis.findings.edits import SetFlags
 from inspector.analysis.findings.finding import Finding, ranked
 from inspector.analysis.findings.registry import DETECTORS, KINDS
 from inspector.engines.choice import engine_for
 from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.source import Frame
 from inspector.stages.findings import Findings
 from inspector.stages.proof import prove
 from inspector.support.units import format_bytes
@@ -127,3 +129,17 @@ def test_a_proof_needs_the_gain_that_the_finding_promises(
     proof = prove(given, compiled, engine, lambda each: 1.0 if each is compiled else seconds, run=False)
     assert str(proof) == text.format(format_bytes(proof.gain_bytes))
     assert (proof.gain_bytes > 0) == saves_memory
+
+
+@pytest.mark.parametrize(
+    ("callers", "line"),
+    [
+        ((("model.py", 66),), " at model.py:66 (through sharding.py:12)"),
+        ((("model.py", 66), ("model.py", 70)), " at model.py:66 (through sharding.py:12)"),
+        ((("sharding.py", 66), ("sharding.py", 70)), " at sharding.py:66 (through sharding.py:12)"),
+        ((("sharding.py", 66),), " at sharding.py:12"),
+    ],
+)
+def test_the_caller_of_a_helper_is_named(callers: tuple[tuple[str, int], ...], line: str) -> None:
+    stacks = [(Frame("/p/sharding.py", 12, "constrained"), Frame(f"/p/{file}", n, "f")) for file, n in callers]
+    assert at_line(stacks[0], shared=shared_lines(stacks)) == line

@@ -13,13 +13,15 @@ from inspector.support.packages import is_library_file
 
 
 def shared_lines(stacks: Iterable[Sequence[Frame]]) -> frozenset[Frame]:
-    """Returns the innermost lines of the user that several other lines call."""
+    """Returns the innermost lines of the user that several other lines call, or that a line in another file calls."""
     callers: dict[Frame, set[Frame]] = {}
     for frames in stacks:
         own = [frame for frame in frames if not is_library_file(frame.file)]
         if len(own) > 1:
             callers.setdefault(own[0], set()).add(own[1])
-    return frozenset(line for line, found in callers.items() if len(found) > 1)
+    return frozenset(
+        line for line, found in callers.items() if len(found) > 1 or any(each.file != line.file for each in found)
+    )
 
 
 def from_caller(frames: Sequence[Frame], shared: Collection[Frame]) -> tuple[Frame, ...]:
