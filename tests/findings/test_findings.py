@@ -141,5 +141,7 @@ def test_a_proof_needs_the_gain_that_the_finding_promises(
     ],
 )
 def test_the_caller_of_a_helper_is_named(callers: tuple[tuple[str, int], ...], line: str) -> None:
-    stacks = [(Frame("/p/sharding.py", 12, "constrained"), Frame(f"/p/{file}", n, "f")) for file, n in callers]
+    outer = Frame("/p/main.py", 3)
+    stacks = [(Frame("/p/sharding.py", 12), Frame(f"/p/{file}", n), outer) for file, n in callers]
+    assert not shared_lines([(Frame("/p/model.py", 5), outer)])
     assert at_line(stacks[0], shared=shared_lines(stacks)) == line

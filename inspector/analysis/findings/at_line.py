@@ -15,13 +15,14 @@ from inspector.support.packages import is_library_file
 def shared_lines(stacks: Iterable[Sequence[Frame]]) -> frozenset[Frame]:
     """Returns the innermost lines of the user that several other lines call, or that a line in another file calls."""
     callers: dict[Frame, set[Frame]] = {}
+    shared = set[Frame]()
     for frames in stacks:
         own = [frame for frame in frames if not is_library_file(frame.file)]
         if len(own) > 1:
             callers.setdefault(own[0], set()).add(own[1])
-    return frozenset(
-        line for line, found in callers.items() if len(found) > 1 or any(each.file != line.file for each in found)
-    )
+        if len(own) > 2 and own[1].file != own[0].file:  # the outermost line only calls the whole function
+            shared.add(own[0])
+    return frozenset(shared.union(line for line, found in callers.items() if len(found) > 1))
 
 
 def from_caller(frames: Sequence[Frame], shared: Collection[Frame]) -> tuple[Frame, ...]:
