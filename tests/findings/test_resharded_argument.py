@@ -104,6 +104,33 @@ def test_the_gain_has_the_kernels_that_move_values_for_the_exchange(fun: Any) ->
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
 
 
+def cached(q: Any, k: Any, v: Any) -> Any:
+    k, v = (on(each, "d", None, "m", mesh=DM) for each in (k, v))
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k)), v)
+
+
+HEADS, PLACES = (
+    array((8, n, 16, 64), "d", *s, mesh=DM, dtype=jnp.bfloat16) for n, s in ((4, (None, "m")), (1024, "m"))
+)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "target"),
+    [
+        (cached, (HEADS, PLACES, PLACES), "cpu:8"),  # in float32, to which two kernels convert
+        pytest.param(cached, (HEADS, PLACES, PLACES), GPUS, marks=needs_gpu),  # the product needs an order in either case
+        pytest.param(
+            lambda x, w: jnp.tanh(jnp.sin(on(x, "d")) @ w),  # without the exchange, the product's kernel computes the sine
+            (array((4096, 512), None, "d"), array((512, 1024))), GPUS, marks=needs_gpu,
+        ),
+    ],
+)  # fmt: skip
+def test_the_gain_has_the_kernels_behind_the_exchange(fun: Any, args: Any, target: str) -> None:
+    for finding in found(KIND, fun, *args, target=target, roofs=peak(GPUS)):
+        assert finding.gain_s == pytest.approx(finding.prove(run=False).gain_s, rel=0.1)
+        assert finding.share > 0.1
+
+
 @needs_tpu
 @pytest.mark.slow
 def test_arguments_that_a_tpu_copies_in_slices() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from collections.abc import Collection, Iterator, Sequence
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.detectors.sharding.resharding import exchanges_of_detours
 from inspector.analysis.findings.edits import MoveAxis
-from inspector.analysis.findings.exchange_chains import moving_behind
+from inspector.analysis.findings.exchange_chains import has_product, is_by_element, makers_of, moving_behind, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
@@ -16,6 +19,7 @@ from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.errors import Unavailable
 from inspector.hlo.loops import is_joined
 from inspector.hlo.module import Instruction
+from inspector.hlo.shape import Shape, element_bits
 from inspector.support.units import format_bytes
 
 KIND = "resharded-argument"
@@ -65,9 +69,57 @@ def _only_argument(exchange: Instruction) -> tuple[Instruction, list[str]] | Non
     known = {*between, exchange.row}
     if any(user.row not in known for each in (parameter, *between.values()) for user in each.users):
         return None
+    is_widened = exchange.operands[0].shape.element_type != parameter.shape.element_type
+    only = _CONVERTING if is_widened else _INSIDE  # a kernel that only converts for the exchange is not needed either
     return parameter, [
-        each.name for each in between.values() if each.opcode in _INSIDE | {"fusion"} and _does_only(each, _INSIDE)
+        each.name for each in between.values() if each.opcode in only | {"fusion"} and _does_only(each, only)
     ]
+
+
+def _saved_behind(
+    exchange: Instruction, parameter: Instruction, part_shape: Sequence[int], platform: str
+) -> Iterator[tuple[str, float]]:
+    """Yields the kernels behind an exchange that take less time without it, with the part of their time that is saved.
+
+    A transposition that the use needs in the other sharding too stays.
+
+    Args:
+      exchange: the exchange.
+      parameter: the argument that it moves.
+      part_shape: the dimensions of a device's part of the argument in the other sharding; () if unknown.
+      platform: the platform of the program.
+    """
+    bits, stored_bits = (element_bits(each.shape.element_type) for each in (exchange.operands[0], parameter))
+    moving = [exchange.module.instruction(name) for name in moving_behind(exchange)]
+    needed = [each for each in moving if _is_transposed(each.shape, parameter.shape, part_shape)][:1]
+    yield from ((each.name, 0.0 if each in needed else 1.0) for each in moving)
+    for kernel in readers_of(exchange):
+        if kernel in moving or not is_by_element(kernel):
+            continue
+        if bits > stored_bits:
+            read = sum(each.shape.byte_size for each in kernel.operands)
+            yield kernel.name, (1 - stored_bits / bits) * read / (read + kernel.shape.byte_size)
+        elif platform == "gpu" and _is_part_of_product(kernel, exchange):
+            yield kernel.name, 0.0 if _is_transposed(kernel.shape, parameter.shape, part_shape) else 1.0
+
+
+def _is_part_of_product(kernel: Instruction, exchange: Instruction) -> bool:
+    """Reports whether a kernel only computes an operand of products from what an exchange received.
+
+    XLA for GPUs computes it in the kernel of the product if the values are in the order of the argument.
+    """
+    arrays = [each for each in makers_of(kernel) if each.shape.dimensions or each is exchange]
+    return all(each is exchange for each in arrays) and all(map(has_product, readers_of(kernel)))
+
+
+def _is_transposed(shape: Shape, stored: Shape, part_shape: Sequence[int]) -> bool:
+    """Reports whether an array has the elements of a part of an argument, but in another order in memory."""
+    if not part_shape or shape.is_tuple or math.prod(shape.dimensions) != math.prod(part_shape):
+        return False
+    order = range(len(part_shape)) if stored.layout is None else [*reversed(stored.layout.minor_to_major)]
+    ours = range(len(shape.dimensions)) if shape.layout is None else [*reversed(shape.layout.minor_to_major)]
+    boundaries = {*itertools.accumulate((shape.dimensions[d] for d in ours), operator.mul)}
+    return not {*itertools.accumulate((part_shape[d] for d in order), operator.mul)} - {1} <= boundaries
 
 
 def _does_only(instruction: Instruction, opcodes: Collection[str]) -> bool:
@@ -105,9 +157,16 @@ def _finding(
         moved = [tuple(a for a in each if a != axis) for each in array.sharding.axes]
         moved[dimension] = (*moved[dimension], axis)
         remedy = f"jax.device_put({array.name}, NamedSharding(mesh, {spec_code(moved)}))  # once, where it is made"
-    names = (collective.name, *between, *moving_behind(exchange))
+    part_shape = [*array.sharding.part_shape]
+    if dimension is not None:
+        count = axis_size(array.sharding, axis)
+        part_shape[next(d for d, axes in enumerate(array.sharding.axes) if axis in axes)] *= count
+        part_shape[dimension] //= count
+    behind = _saved_behind(
+        exchange, parameter, () if dimension is None else part_shape, subject.compiled.program.platform
+    )
     found = subject.finding(
-        KIND, title, remedy, saved=dict.fromkeys(names, 1.0), frames=collective.origin.frames,
+        KIND, title, remedy, saved={**dict.fromkeys((collective.name, *between), 1.0), **dict(behind)}, frames=collective.origin.frames,
         caution="The program that makes it has to make it in the other sharding.",
         edits=None if dimension is None else (MoveAxis(array.number, dimension, axis),),
     )  # fmt: skip
