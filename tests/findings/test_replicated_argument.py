@@ -14,6 +14,7 @@ import inspector
 from inspector.analysis.findings.edits import KeepResult, SplitParameter
 from inspector.stages.findings import Finding, Findings
 from tests.absent import needs_gpu
+from tests.findings.examined import peak
 from tests.findings.sharded import DM, D, Program, array, mesh_of
 
 SHAPES = {"v": (128, 64), "w": (64, 128)}
@@ -259,6 +260,43 @@ def test_the_remedy_can_be_pasted() -> None:
     assert isinstance(changed, dict)
     assert [each.sharding.spec for each in changed["m"]] == [P("d")] * 8
     assert changed["s"] is state["s"]
+
+
+def adam_in_lists(p: Any, m: Any, v: Any, x: jax.Array) -> Any:
+    """All results have the same names below them."""
+    state = adam({name: dict(zip("vw", leaves, strict=True)) for name, leaves in (("p", p), ("m", m), ("v", v))}, x)
+    return tuple([state[name]["v"], state[name]["w"]] for name in "pmv")
+
+
+def test_new_parameters_of_the_same_names_stay_whole() -> None:
+    leaves = [array((1024, 1024)), array((1024, 1024))]
+    args = leaves, leaves, leaves, array((64, 1024), "d")
+    (finding,) = (
+        inspector.lower(adam_in_lists, *args, donate_argnums=(0, 1, 2))
+        .compile(target="cpu:8")
+        .findings(kinds=["replicated-argument"])
+    )
+    assert finding.title.startswith("`m[0]`, `m[1]`, `v[0]`, ... 1 more")
+    assert "\nm = jax.tree_util" in finding.remedy
+    assert "\nv = jax.tree_util" in finding.remedy
+    kept = [each for each in finding.edits or () if isinstance(each, KeepResult)]
+    assert [each.result for each in kept] == [0, 1]
+    assert finding.gain_bytes == pytest.approx(finding.prove(run=False).gain_bytes, rel=0.1)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
+def test_the_gain_has_the_copy_of_a_part(target: str) -> None:
+    def routed(w: Any, x: jax.Array) -> jax.Array:
+        h = jax.nn.silu(jnp.einsum("ecd,edf->ecf", x, w["in"]))
+        return jnp.einsum("ecf,efd->ecd", h, w["out"])
+
+    w = {"in": array((8, 256, 1024), "d"), "out": array((8, 1024, 256))}
+    program = inspector.lower(routed, w, array((8, 256, 256), "d")).compile(target=target)
+    (finding,) = program.findings(peak("gpu:h100:8"), kinds=["replicated-argument"])
+    proof = finding.prove(run=False)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
+    assert finding.share > 0.05
+    assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.1)
 
 
 def averaged(params: Any, average: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,9 +31,9 @@ from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
+from inspector.analysis.memory.scheduled_values import is_scheduled, scheduled_timeline
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.analysis.sharding.program_shardings import ArraySharding
-from inspector.compilation.program import Result
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.support.units import counted, format_bytes, format_list
@@ -64,7 +64,18 @@ _ARGUMENT_CAUTION = "Products that need it whole gather it in every step, which 
 
 
 class _Whole(NamedTuple):
-    """An array that is whole along axes, with a dimension that they can split."""
+    """An array that is whole along axes, with a dimension that they can split.
+
+    Attributes:
+      array: the array.
+      sharding: its sharding.
+      parameter: its number.
+      byte_size: the bytes of a device's part.
+      axes: the axes.
+      dimension: the dimension.
+      slices: the operations by which each device reads its part.
+      version: the position of the result that is the new version of state; None for others.
+    """
 
     array: ArraySharding
     sharding: Sharding
@@ -73,6 +84,7 @@ class _Whole(NamedTuple):
     axes: tuple[str, ...]
     dimension: int
     slices: tuple[Instruction, ...] = ()
+    version: int | None = None
 
     @property
     def axis(self) -> str:
@@ -96,14 +108,15 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     arrays = [each for each in subject.shardings if each.kind == "argument"]
     if isinstance(subject.before, Unavailable):
         return
-    results = subject.compiled.program.results
-    states: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
+    wholes = {each.number: whole for each in arrays if (whole := _whole(each, arrays)) is not None}
+    versions = _versions(subject, [each for each in arrays if each.number in wholes], arrays)
+    states: dict[tuple[str, ...], list[_Whole]] = {}
     parts: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
     others: list[_Whole] = []
     for array in arrays:
-        whole, root = _whole(array, arrays), argument_root(array.name)
-        if whole is not None and _is_state(array, _uses(subject, whole.parameter), results):
-            states.setdefault((root, whole.axes), []).append(whole)
+        whole, root = wholes.get(array.number), argument_root(array.name)
+        if whole is not None and whole.parameter in versions and _is_by_element(subject, array):
+            states.setdefault(whole.axes, []).append(whole._replace(version=versions[whole.parameter]))
         elif (part := _read_in_part(subject, array)) is not None:
             parts.setdefault((root, part.axes), []).append(part)
         elif whole is not None:
@@ -134,7 +147,7 @@ def _finding(
     size = sum(each.byte_size for each in wholes)
     saved = sum(each.saved_bytes + (_saved_of_new(subject, each) if is_state else 0) for each in wholes)
     copies = {kernel.name: kernel for each in wholes for kernel in _copies(subject, each.slices)}
-    saved = min(saved + sum(kernel.shape.byte_size for kernel in copies.values()), subject.peak_bytes or saved)
+    saved = min(saved + sum(each.shape.byte_size for each in _at_peak(subject, copies)), subject.peak_bytes or saved)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {first.device_count} devices"
         f" of {'axis' if len(first.axes) == 1 else 'axes'} {'+'.join(first.axes)}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
@@ -148,8 +161,15 @@ KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
 
 
 def _remedy(wholes: Sequence[_Whole], *, is_state: bool) -> str:
+    """Returns the code that splits arrays below arguments."""
+    below: dict[str, list[_Whole]] = {}
+    for each in wholes:
+        below.setdefault(argument_root(each.array.name), []).append(each)
+    return "\n".join(_remedy_below(root, arrays, is_state=is_state) for root, arrays in below.items())
+
+
+def _remedy_below(root: str, wholes: Sequence[_Whole], *, is_state: bool) -> str:
     """Returns the code that splits arrays below one argument."""
-    root = argument_root(wholes[0].array.name)
     after = "  # once, where it is made"
     versions = "\n# and the same out_shardings of their new versions" * is_state
     if wholes[0].array.name == root:
@@ -168,9 +188,8 @@ def _saved_of_new(subject: Subject, whole: _Whole) -> int:
     """
     if whole.parameter in reused_parameters(subject.module):
         return 0
-    numbers = _versions(whole.array, _uses(subject, whole.parameter), subject.compiled.program.results)
     for each in subject.shardings:
-        if each.kind != "result" or each.number not in numbers or isinstance(each.sharding, Unavailable):
+        if each.kind != "result" or each.number != whole.version or isinstance(each.sharding, Unavailable):
             continue
         if whole.axis in each.sharding.replicated_over:
             return whole.saved_bytes
@@ -191,20 +210,30 @@ def _copies(subject: Subject, slices: Sequence[Instruction]) -> Iterator[Instruc
             yield kernel
 
 
+def _at_peak(subject: Subject, copies: Mapping[str, Instruction]) -> list[Instruction]:
+    """Returns the copies that are in memory at the peak; all of them if the order of the kernels is unknown."""
+    if not copies or not is_scheduled(subject.module):
+        return [*copies.values()]
+    lives = scheduled_timeline(subject.module, subject.compiled.program.platform, subject.roofline.peak)
+    alive = {life.instruction for space in lives.spaces for life in lives.alive(space)}
+    return [kernel for name, kernel in copies.items() if name in alive]
+
+
 def _opcodes(kernel: Instruction) -> set[str]:
+    """Returns the opcodes of the operations of a kernel on arrays. Offsets are computed from scalars."""
     if kernel.opcode != "fusion":
         return {kernel.opcode}
-    return {each.opcode for each in kernel.called_computations[0].instructions}
+    inside = kernel.called_computations[0].instructions
+    return {each.opcode for each in inside if each.shape.dimensions or each.shape.is_tuple}
 
 
 def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
     """Yields the results that are not the state: parameters would be split like it, and the next call needs them whole."""
-    names = [path_keys(each.array.name) for each in wholes]
+    versions = {each.version for each in wholes}
     for each in subject.shardings:
         if each.kind != "result" or each.number is None or each.asked or isinstance(each.sharding, Unavailable):
             continue
-        keys = path_keys(each.name)
-        if not any(name and keys[-len(name) :] == name for name in names):
+        if each.number not in versions:
             yield KeepResult(each.number, each.sharding.axes)
 
 
@@ -232,22 +261,48 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
     return None
 
 
-def _is_state(array: ArraySharding, uses: Reached, results: Sequence[Result]) -> bool:
-    """Reports whether a program combines an array element by element only, and returns the new one by the same name."""
-    return uses.opcodes <= _BY_ELEMENT and bool(_versions(array, uses, results))
+def _is_by_element(subject: Subject, array: ArraySharding) -> bool:
+    """Reports whether a program combines an array element by element only."""
+    return _uses(subject, array.number).opcodes <= _BY_ELEMENT
 
 
-def _versions(array: ArraySharding, uses: Reached, results: Sequence[Result]) -> list[int]:
-    """Returns the positions of the results that are new versions of an array, by their names."""
-    keys = path_keys(array.name)
-    return [
-        number
-        for number in sorted(uses.results)
-        if number < len(results)
-        and results[number].shape == array.shape
-        and bool(keys)
-        and path_keys(results[number].path)[-len(keys) :] == keys
-    ]
+def _is_state(subject: Subject, array: ArraySharding) -> bool:
+    """Reports whether a program combines an array element by element only, and returns one by the same name."""
+    return _is_by_element(subject, array) and any(True for _ in _by_name(subject, array))
+
+
+def _versions(
+    subject: Subject, arrays: Sequence[ArraySharding], others: Sequence[ArraySharding]
+) -> Mapping[int | None, int]:
+    """Returns the position of the result that is the new version of each array, by the number of the array.
+
+    New parameters are computed from the state too. Results that are computed from one argument are its new version first; the
+    others are that of an argument that is left.
+    """
+    possible = dict[int, list[int | None]]()
+    for array in arrays:
+        for number in _by_name(subject, array):
+            possible.setdefault(number, []).append(array.number)
+    known = {each.number for each in arrays}
+    contested = {keys for each in arrays if (keys := path_keys(each.name)) and len([*_by_name(subject, each)]) > 1}
+    for array in others:
+        if array.number not in known and path_keys(array.name) in contested:
+            for number in _by_name(subject, array):
+                possible.setdefault(number, []).append(array.number)
+    found = dict[int | None, int]()
+    for number, claimants in sorted(possible.items(), key=lambda each: len(each[1])):
+        if (array_number := next((each for each in claimants if each not in found), None)) is not None:
+            found[array_number] = number
+    return found
+
+
+def _by_name(subject: Subject, array: ArraySharding) -> Iterator[int]:
+    """Yields the positions of the results of an array's shape and name to which it is combined element by element."""
+    keys, results = path_keys(array.name), subject.compiled.program.results
+    for number in sorted(_uses(subject, array.number).results) if keys else ():
+        new = results[number] if number < len(results) else None
+        if new is not None and new.shape == array.shape and path_keys(new.path)[-len(keys) :] == keys:
+            yield number
 
 
 def _read_in_part(subject: Subject, array: ArraySharding) -> _Whole | None:
@@ -281,11 +336,11 @@ def _is_split_beside(subject: Subject, whole: _Whole, arrays: Sequence[ArrayShar
 
     Positions in a tuple name no weights: they may be independent arguments. State of an optimizer does not count.
     """
-    root, results = argument_root(whole.array.name), subject.compiled.program.results
+    root = argument_root(whole.array.name)
     if any(whole.sharding.axes) or all(key.isdecimal() for key in path_keys(whole.array.name)):
         return False
     others = [each for each in arrays if argument_root(each.name) == root and each.number != whole.parameter]
-    weights = [each for each in others if not _is_state(each, _uses(subject, each.number), results)]
+    weights = [each for each in others if not _is_state(subject, each)]
     split = [each for each in weights if _splits(each, whole.axis)]
     if sum(math.prod(each.shape) for each in split) <= sum(math.prod(each.shape) for each in weights) / 2:
         return False

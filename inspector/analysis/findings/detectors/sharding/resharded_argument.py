@@ -81,7 +81,7 @@ def _saved_behind(
 ) -> Iterator[tuple[str, float]]:
     """Yields the kernels behind an exchange that take less time without it, with the part of their time that is saved.
 
-    A transposition that the use needs in the other sharding too stays.
+    A transposition that the use needs in the other sharding too stays, except for TPUs, whose products take operands in any order.
 
     Args:
       exchange: the exchange.
@@ -91,7 +91,8 @@ def _saved_behind(
     """
     bits, stored_bits = (element_bits(each.shape.element_type) for each in (exchange.operands[0], parameter))
     moving = [exchange.module.instruction(name) for name in moving_behind(exchange)]
-    needed = [each for each in moving if _is_transposed(each.shape, parameter.shape, part_shape)][:1]
+    is_ordered = platform != "tpu"
+    needed = [each for each in moving if is_ordered and _is_transposed(each.shape, parameter.shape, part_shape)][:1]
     yield from ((each.name, 0.0 if each in needed else 1.0) for each in moving)
     for kernel in readers_of(exchange):
         if kernel in moving or not is_by_element(kernel):
