@@ -20,6 +20,10 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "subtract": operator.sub,
 }  # fmt: skip
 """Operations on integers of at least zero, such as offsets."""
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+}  # fmt: skip
+"""JAX adds the size of a dimension to a negative offset."""
 _UNREAD = Unavailable("the slice's offset does not come from a table of partitions that inspector can read")
 
 
@@ -71,6 +75,13 @@ def by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
         if len(one) != len(other) or (scalar.opcode in _DIVIDING and not all(other)):
             return ()
         return tuple(_ARITHMETIC[scalar.opcode](a, b) for a, b in zip(one, other, strict=True))
+    if scalar.opcode == "compare" and str(scalar.proto.comparison_direction) in _COMPARISONS:
+        one, other = (by_partition(operand, num_partitions) for operand in scalar.operands)
+        compared = _COMPARISONS[str(scalar.proto.comparison_direction)]
+        return tuple(int(compared(a, b)) for a, b in zip(one, other, strict=True)) if len(one) == len(other) else ()
+    if scalar.opcode == "select":
+        chosen = [by_partition(operand, num_partitions) for operand in scalar.operands]
+        return tuple(a if is_first else b for is_first, a, b in zip(*chosen, strict=True)) if all(chosen) else ()
     if scalar.opcode == "dynamic-slice" and len(scalar.operands) == 2:
         source: Instruction | None = scalar.operands[0]
         while source is not None and source.opcode in _HANDED_ON:

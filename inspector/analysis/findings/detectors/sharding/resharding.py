@@ -1,9 +1,10 @@
 """Changes of shardings that cost more than they should.
 
-Three kinds are reported:
+Four kinds are reported:
   - Full rematerializations.
   - An array whose sharding the user changes from A to B and back to A without need.
   - The same by hand in a `shard_map`.
+  - A collective in a `shard_map` of whose result each device only takes its own part.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
 from inspector.analysis.findings.detectors.sharding.detour_collectives import detour_collectives
 from inspector.analysis.findings.detectors.sharding.full_rematerialization import full_rematerialization
 from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
+from inspector.analysis.findings.detectors.sharding.own_part import own_parts
 from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
 from inspector.analysis.findings.exchange_chains import at_ends_of_loops, saved_with
 from inspector.analysis.findings.finding import Finding
@@ -51,6 +53,7 @@ def resharding(subject: Subject) -> Iterator[Finding]:
     if subject.calls is not None:
         for detour in manual_detours(subject.calls):
             yield from _manual(subject, detour)
+    yield from own_parts(subject, KIND)
 
 
 def exchanges_of_detours(subject: Subject) -> frozenset[str]:

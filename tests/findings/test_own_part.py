@@ -1,0 +1,128 @@
+"""Collectives in a `shard_map` of which each device takes its own part again, and similar programs that need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from tests.absent import needs_gpu, needs_tpu
+from tests.findings.examined import all_found, peak
+from tests.findings.sharded import DM, D, Program, array, manual, mesh_of
+
+KIND = "resharding"
+CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
+X, W = array((8 * 1024, 512), "d"), array((512, 512))
+
+
+def own(whole: jax.Array, axis: str, count: int, dimension: int = 0) -> jax.Array:
+    size = whole.shape[dimension] // count
+    return lax.dynamic_slice_in_dim(whole, lax.axis_index(axis) * size, size, dimension)
+
+
+def gathered_rows(x: Any, w: Any) -> Any:
+    """A helper gathers, another one splits again."""
+    return jnp.cos(own(lax.all_gather(jax.nn.relu(x @ w), "d", tiled=True), "d", 8))
+
+
+def gathered_blocks(x: Any, w: Any) -> Any:
+    return jnp.cos(lax.all_gather(jax.nn.relu(x @ w), "d")[lax.axis_index("d")])
+
+
+def without(x: Any, w: Any) -> Any:
+    return jnp.cos(jax.nn.relu(x @ w))
+
+
+def gathered_in_two_groups(x: Any, w: Any) -> Any:
+    return own(lax.all_gather(jnp.tanh(x @ w), "d", axis=1, tiled=True), "d", 4, 1) * 2
+
+
+def neighbor(x: Any, w: Any) -> Any:
+    y = lax.all_gather(jnp.tanh(x @ w), "d", tiled=True)
+    return lax.dynamic_slice_in_dim(y, (lax.axis_index("d") + 1) % 8 * 1024, 1024)
+
+
+def also_used_whole(x: Any, w: Any) -> Any:
+    y = lax.all_gather(jnp.tanh(x @ w), "d", tiled=True)
+    return own(y, "d", 8) - y.mean(0)
+
+
+def half_of_it(x: Any, w: Any) -> Any:
+    return own(lax.all_gather(jnp.tanh(x @ w), "d", tiled=True), "d", 16)
+
+
+def of_another_axis(x: Any, w: Any) -> Any:
+    return own(lax.all_gather(jnp.tanh(x @ w), "a", tiled=True), "b", 2)
+
+
+def columns_of_gathered_rows(x: Any, w: Any) -> Any:
+    return own(lax.all_gather(jnp.tanh(x @ w), "d", tiled=True), "d", 8, 1)
+
+
+def largest(x: Any, w: Any) -> Any:
+    return own(lax.pmax(jnp.tanh(x @ w), "d"), "d", 8)
+
+
+def summed(x: Any, w: Any) -> Any:
+    return own(lax.psum(jnp.tanh(x @ w), "d"), "d", 8, 1)
+
+
+def scattered(x: Any, w: Any) -> Any:
+    return lax.psum_scatter(jnp.tanh(x @ w), "d", scatter_dimension=1, tiled=True)
+
+
+def by_rows(fun: Any, mesh: Any = D, axis: str = "d") -> Program:
+    return manual(fun, (P(axis), P()), P(axis), mesh), (
+        array((8 * 1024, 512), axis, mesh=mesh),
+        array((512, 512), mesh=mesh),
+    )
+
+
+@needs_gpu
+@pytest.mark.parametrize("fun", [gathered_rows, gathered_blocks])
+def test_the_gain_is_that_of_the_program_with_the_local_value(fun: Any) -> None:
+    programs = [inspector.lower(by_rows(each)[0], X, W).compile(target="gpu:h100:8") for each in (fun, without)]
+    (finding,) = programs[0].findings(kinds=[KIND])
+    assert "The `all_gather` at test_own_part.py:" in finding.title
+    assert finding.title.endswith("each device then only takes its own part again.")
+    before_s, after_s = (each.roofline().total.least_s for each in programs)
+    assert finding.gain_s == pytest.approx(before_s - after_s, rel=0.1)
+
+
+def test_a_gather_in_groups() -> None:
+    """The devices of a group are not next to each other."""
+    fun = manual(gathered_in_two_groups, (P("m"), P(None, "d")), P("m", "d"), DM)
+    args = array((1024, 512), "m", mesh=DM), array((512, 512), None, "d", mesh=DM)
+    (finding,) = all_found(KIND, fun, *args, target="cpu:8")
+    assert finding.share > 0.1
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *map(by_rows, (neighbor, also_used_whole, half_of_it, largest, columns_of_gathered_rows)),
+        by_rows(of_another_axis, CUBE, "a"),
+    ],
+)
+def test_silent_if_a_device_needs_another_part(program: Program) -> None:
+    assert not all_found(KIND, program[0], *program[1], target="cpu:8", roofs=peak("gpu:h100:8"))
+
+
+def test_a_sum_of_which_each_device_takes_a_part() -> None:
+    (finding,) = all_found(KIND, *(by_rows(summed)[0], X, W), target="cpu:8")
+    assert "The `psum` at test_own_part.py:" in finding.title
+    assert finding.remedy.startswith("jax.lax.psum_scatter(x, axis, scatter_dimension=1, tiled=True)")
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_the_gain_of_a_scattered_sum() -> None:
+    programs = [inspector.lower(by_rows(each)[0], X, W).compile(target="tpu:v5e:2x4") for each in (summed, scattered)]
+    findings = programs[0].findings(kinds=[KIND])
+    saved_s = float.__sub__(*(float(each.roofline().total.least_s) for each in programs))
+    assert sum(each.gain_s for each in findings) == pytest.approx(max(0.0, saved_s), rel=0.1)
