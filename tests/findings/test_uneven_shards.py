@@ -64,7 +64,13 @@ def test_uneven(program: Callable[[], sharded.Program], target: str) -> None:
 
 def test_the_remedy_names_the_next_sizes() -> None:
     (finding,) = found(uneven.jitted_function, GPU)
-    assert finding.remedy == "Make the dimension a multiple of 8 (96 or 104), or split another one."
+    code = "jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P('d')))"
+    assert finding.remedy == f"Make the dimension a multiple of 8 (96 or 104), or split another one:\n{code}"
+
+
+def test_the_remedy_without_another_dimension() -> None:
+    (finding,) = found(uneven.six_rows_over_one_of_two_axes, GPU)  # the other one is split too
+    assert finding.remedy.endswith("or split another one.")
 
 
 def test_weights_do_not_shrink_with_the_rows() -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value, is_passing
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
+from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -121,16 +122,34 @@ def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> F
     smaller = size // parts * parts
     sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
     return subject.finding(
-        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one.", saved=kernels,
+        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one{_other_split(subject, split)}", saved=kernels,
         frames=instruction.frames,
     )  # fmt: skip
 
 
-def _axis(subject: Subject, parts: int) -> str:
-    """Returns the mesh axis of a size in words; "" if none or several have it."""
+def _other_split(subject: Subject, split: _Split) -> str:
+    """Returns the code of a constraint that splits the largest other dimension evenly; "." if there is none or the axis is not unique."""
+    instruction, axes = split.constraint.instruction, _axes(subject, split.parts)
+    shape = instruction.shape.dimensions
+    others = [d for d, size in enumerate(shape) if d != split.dimension and size % split.parts == 0]
+    is_alone = math.prod(_parts(instruction)[: len(shape)]) == split.parts
+    if not others or len(axes) != 1 or not is_alone:
+        return "."
+    dimension = max(others, key=lambda d: shape[d])
+    spec = spec_code([axes if d == dimension else () for d in range(len(shape))])
+    return f":\njax.lax.with_sharding_constraint(x, NamedSharding(mesh, {spec}))"
+
+
+def _axes(subject: Subject, size: int) -> list[str]:
+    """Returns the names of the mesh axes of a size."""
     mesh = subject.compiled.program.mesh
     sizes = {} if mesh is None else dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
-    names = [name for name, size in sizes.items() if size == parts]
+    return [name for name, each in sizes.items() if each == size]
+
+
+def _axis(subject: Subject, parts: int) -> str:
+    """Returns the mesh axis of a size in words; "" if none or several have it."""
+    names = _axes(subject, parts)
     return f"the mesh axis {names[0]} of {parts} devices" if len(names) == 1 else ""
 
 
