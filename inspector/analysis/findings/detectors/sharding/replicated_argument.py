@@ -154,7 +154,7 @@ def _finding(
     )
     return subject.finding(
 KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
-        caution=caution, saved=dict.fromkeys(copies, 1.0) or None,
+        caution=caution, saved={**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)} or None,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         edits=(*(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes), *(_kept(subject, wholes) if is_state else ())),
     )  # fmt: skip
@@ -208,6 +208,14 @@ def _copies(subject: Subject, slices: Sequence[Instruction]) -> Iterator[Instruc
         is_in_main_memory = kernel.shape.layout is None or not kernel.shape.layout.memory_space
         if is_in_main_memory and _opcodes(kernel) <= _SLICING:
             yield kernel
+
+
+def _fetched(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[tuple[str, float]]:
+    """Yields the copies of whole arrays of which a device reads a part, such as those to a TPU's VMEM, with the part that is not needed."""
+    for each in wholes:
+        for user in subject.module.entry.parameters[each.parameter].users if each.slices else ():
+            if user.opcode in ("copy", "copy-start"):
+                yield user.name, 1 - 1 / each.device_count
 
 
 def _at_peak(subject: Subject, copies: Mapping[str, Instruction]) -> list[Instruction]:
