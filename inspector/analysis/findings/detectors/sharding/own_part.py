@@ -14,7 +14,14 @@ from inspector.analysis.collectives.sliced_results import by_partition, sliced_d
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
-from inspector.analysis.findings.exchange_chains import has_product, is_by_element, makers_of, moving_behind, readers_of
+from inspector.analysis.findings.exchange_chains import (
+    has_product,
+    is_by_element,
+    makers_of,
+    moving_behind,
+    only_moves,
+    readers_of,
+)
 from inspector.analysis.findings.exchanges import pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -128,7 +135,9 @@ def _finding(subject: Subject, kind: str, own: _OwnPart, collective: Collective)
         else:
             price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(scatter)
             saved[collective.name] = 1 - float(price.known_s) / float(exchange.price.known_s)
-            saved |= dict.fromkeys(moving_behind(subject.module.instruction(collective.name)), 1.0)
+            result = subject.module.instruction(collective.name)
+            slices = [each.name for each in readers_of(result) if only_moves(each)]
+            saved |= dict.fromkeys((*moving_behind(result), *slices), 1.0)
     if saved[collective.name] <= 0:
         return
     yield subject.finding(
