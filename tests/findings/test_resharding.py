@@ -13,7 +13,8 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.errors import Unavailable
 from inspector.stages.findings import Finding
-from tests.absent import needs_gpu
+from tests.absent import needs_gpu, needs_tpu
+from tests.findings.corpus.cases import TPUS
 from tests.findings.sharded import D, Program, array, manual, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
@@ -424,3 +425,24 @@ def test_the_gain_of_exchanges_by_hand_is_that_of_the_program_without_them() -> 
 )
 def test_silent_if_the_exchanges_are_needed(program: Program) -> None:
     assert not found(program)
+
+
+@pytest.mark.slow
+@needs_tpu
+def test_no_more_memory_than_the_temporaries_take() -> None:
+    """The copy of the whole array is in VMEM."""
+    mesh = mesh_of((2, 4), ("data", "model"))
+
+    def look_up(table: Any, tokens: Any, w: Any) -> Any:
+        split = NamedSharding(mesh, P("data", "model"))
+        return jnp.tanh(jax.lax.with_sharding_constraint(table[tokens], split)) @ w
+
+    args = (
+        array((8192, 1024), None, ("data", "model"), mesh=mesh, dtype=jnp.bfloat16), array((16, 512), "data", mesh=mesh, dtype=jnp.int32),
+        array((1024, 1024), mesh=mesh, dtype=jnp.bfloat16),
+    )  # fmt: skip
+    compiled = inspector.lower(look_up, *args).compile(target=TPUS)
+    finding, *_ = compiled.findings(kinds=["resharding"])
+    assert "involuntary full rematerialization" in finding.title
+    assert not isinstance(compiled.memory, Unavailable)
+    assert 0 <= finding.gain_bytes <= compiled.memory.temp_bytes < 1 << 20

@@ -43,10 +43,12 @@ def full_rematerialization(subject: Subject, kind: str, one: Resharding, collect
         and (op_name in merged_names(c.origin.op_name) or (c.result_bytes <= most and is_beside(c.origin, wanted)))
     ]
     whole = max((c.result_bytes * (c.executions if c.executions == 1 else 1) for c in gathers), default=0)
-    size = f"{format_bytes(whole)}, " if whole else ""
+    memory = subject.compiled.memory
+    temporaries = 0 if isinstance(memory, Unavailable) else memory.temp_bytes  # the copy is one, maybe in a TPU's VMEM
+    size = f"{format_bytes(whole)}, of which each device has {array}" if whole else f"each device has {array} of it"
     title = (
         f"To change the sharding of an array from {one.had} to {one.needed}{subject.at_line(one.frames)}, XLA copies the whole array to every"
-        f" device (involuntary full rematerialization): {size}of which each device has {array}."
+        f" device (involuntary full rematerialization): {size}."
     )
     steps = _steps(one)
     mesh = subject.compiled.program.mesh
@@ -59,7 +61,7 @@ def full_rematerialization(subject: Subject, kind: str, one: Resharding, collect
         remedy = _remedy(steps)
         edits = _inserted(subject, steps, op_name, one.frames)
     return subject.finding(
-        kind, title, remedy, frames=one.frames, gain_bytes=max(0, whole - part), edits=edits,
+        kind, title, remedy, frames=one.frames, gain_bytes=max(0, min(whole - part, temporaries)), edits=edits,
         saved=dict.fromkeys((each.name for each in gathers), saved_part),
     )  # fmt: skip
 
