@@ -31,7 +31,7 @@ class Finding:
       frames: the call stack of the source line, innermost first; () for an argument.
       remedy: code to write, or a flag.
       gain_s: seconds of one execution that the remedy saves, by the cost model of `roofline`; Unavailable without roofs.
-      gain_bytes: bytes of one device's memory that it saves, an upper bound for the peak; negative for a cost.
+      gain_bytes: bytes of one device's memory that it saves, an upper bound for the peak unless `has_estimated_bytes`; negative for a cost.
       share: the share of the program's time that it saves; of the accessed bytes if there are no roofs. From 0 to 1.
       byte_share: the share of the peak memory that it saves. From 0 to 1.
       gain_source: what the gain is computed from.
@@ -61,6 +61,7 @@ class Finding:
     is_watched: bool = False
     is_upper_bound: bool = False
     is_of_iteration: bool = False
+    has_estimated_bytes: bool = False
 
     @property
     def weight(self) -> float:
@@ -110,7 +111,7 @@ class Finding:
                     f"{'up to' if self.is_upper_bound else 'about'} {format_seconds(self.gain_s)}{each} ({share})"
                 )
         if self.gain_bytes > 0:
-            parts.append(f"up to {format_bytes(self.gain_bytes)}")
+            parts.append(f"{'about' if self.has_estimated_bytes else 'up to'} {format_bytes(self.gain_bytes)}")
         elif self.gain_bytes < 0:
             parts.append(f"costs {format_bytes(-self.gain_bytes)}")
         if self.compile_s > 0:

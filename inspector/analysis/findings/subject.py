@@ -17,6 +17,8 @@ from inspector.analysis.findings.edits import Edit, PlaceDevices, SetFlags, Trac
 from inspector.analysis.findings.exchanges import Exchange, exchanges
 from inspector.analysis.findings.finding import BY_HAND, Finding
 from inspector.analysis.memory.donations import Donations, donations
+from inspector.analysis.memory.placement import Placement
+from inspector.analysis.memory.scheduled_values import is_scheduled
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost
@@ -30,6 +32,7 @@ ESTIMATED = "the estimated times of its kernels"
 COMPUTED = "the sizes of the arrays"
 _CPU_BYTES_PER_S = 10e9  # of two cores, rounded down
 NO_FUNCTION = Unavailable("the function is not available, and this needs another trace of it")
+_MOST_OFF = 0.25  # of the memory of results and temporaries by their live ranges from that of the compiled program
 _UNKNOWN_SPEED = Unavailable("the speed of the links is unknown")
 
 
@@ -188,6 +191,35 @@ class Subject:
         memory = self.compiled.memory
         return 0 if isinstance(memory, Unavailable) else int(memory.peak_bytes)
 
+    @functools.cached_property
+    def _placement(self) -> Placement | None:
+        """The buffers of results and temporaries; None if their sum is not near that of the compiled program."""
+        memory = self.compiled.memory
+        if isinstance(memory, Unavailable) or not is_scheduled(self.module):
+            return None
+        placement, known = Placement(self.module), memory.output_bytes - memory.alias_bytes + memory.temp_bytes
+        return placement if abs(placement.byte_size() - known) <= _MOST_OFF * known else None
+
+    @property
+    def knows_buffers(self) -> bool:
+        """Reports whether `bytes_saved` is an estimate, and no upper bound."""
+        return self._placement is not None
+
+    def bytes_saved(self, most: int, donated: Mapping[int, int] | None = None, without: Collection[int] = ()) -> int:
+        """Returns the bytes of one device's memory that a donation saves, or results that are left out.
+
+        Temporaries that were in the memory of the results need other memory.
+
+        Args:
+          most: the size of the results, which is returned if the buffers are unknown.
+          donated: the numbers of the results that reuse the memory of arguments, by the number of the argument's parameter.
+          without: numbers of the results that are left out.
+        """
+        if self._placement is None:
+            return most
+        saved = self._placement.byte_size() - self._placement.byte_size(donated, without)
+        return max(0, min(most, saved))
+
     def accessed(self, name: str) -> float:
         """Returns the bytes of main memory that all executions of a kernel access; 0 if they are unknown."""
         return _bytes_of(self.points[name])
@@ -276,6 +308,7 @@ class Subject:
         compile_s: float = 0.0,
         is_upper_bound: bool = False,
         of_iteration_s: float = 0.0,
+        has_estimated_bytes: bool = False,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -296,6 +329,7 @@ class Subject:
           compile_s: seconds of the compile that the remedy saves.
           is_upper_bound: whether `saved_part` is an upper bound.
           of_iteration_s: the seconds of one iteration of the loop if the time is saved in a loop of unknown length; otherwise 0.
+          has_estimated_bytes: whether `gain_bytes` is an estimate of what the peak loses, and no upper bound.
         """
         names = tuple(dict.fromkeys((*instructions, *(saved or ()))))
         seconds: float | Unavailable = 0.0
@@ -321,6 +355,7 @@ class Subject:
             min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
             is_upper_bound=is_upper_bound,
             is_of_iteration=bool(of_iteration_s),
+            has_estimated_bytes=has_estimated_bytes,
         )
 
     def _mean_part(self, parts: Mapping[str, float]) -> float:

@@ -53,9 +53,42 @@ def scheduled_timeline(module: Module, platform: str, peak: Peak | Unavailable) 
     return Timeline(lives, spaces, schedule, curves, module.origins(), is_estimated=True)
 
 
+def buffers_of(module: Module) -> tuple[list[Buffer], int]:
+    """Returns the buffers of a scheduled module, and the number of instructions that are executed in order.
+
+    An operand whose last use computes a result of its size element by element ends before the result starts: XLA keeps both in one buffer.
+    """
+    order = [module.instruction(name) for name in flattened(module)]
+    joined = _Buffers(module, order)
+    buffers = joined.buffers()
+    for position, instruction in enumerate(order):
+        taken = set[Index]()
+        for operand, index in in_place(instruction):
+            value = (instruction.row, index)
+            reused, made = buffers.get(joined.root((operand.row, ()))), buffers.get(joined.root(value))
+            if reused is None or made is None or reused is made or not reused.end == position == made.start:
+                continue
+            if reused.parameter is None:
+                if index in taken:
+                    continue
+                taken.add(index)
+            reused.end -= 1
+    return [*buffers.values()], len(order)
+
+
 @dataclasses.dataclass(slots=True)
-class _Buffer:
-    """Values that share a buffer."""
+class Buffer:
+    """Values that share a buffer.
+
+    Attributes:
+      start, end: positions in the schedule: where it is created, and where it is last used.
+      first: the first value.
+      byte_size: size in bytes.
+      space: number of the memory space.
+      parameter: number of the argument that it holds; None for other buffers.
+      outputs: numbers of the results that it holds.
+      is_constant: whether it holds a constant.
+    """
 
     start: int
     end: int
@@ -63,14 +96,14 @@ class _Buffer:
     byte_size: int = 0
     space: int = 0
     parameter: int | None = None
-    is_output: bool = False
+    outputs: set[int] = dataclasses.field(default_factory=set)
     is_constant: bool = False
 
     @property
     def kind(self) -> str:
         if self.parameter is not None:
-            return "donated" if self.is_output else "argument"
-        if self.is_output:
+            return "donated" if self.outputs else "argument"
+        if self.outputs:
             return "output"
         return "constant" if self.is_constant else "temporary"
 
@@ -94,7 +127,7 @@ class _Buffers:
     def lives(self, platform: str) -> Iterator[Life]:
         """Yields the live ranges."""
         last = len(self._order) - 1
-        for number, buffer in enumerate(self._buffers().values()):
+        for number, buffer in enumerate(self.buffers().values()):
             if not buffer.byte_size:  # a token
                 continue
             row, index = buffer.first
@@ -112,34 +145,37 @@ class _Buffers:
                 buffer.parameter,
             )
 
-    def _buffers(self) -> dict[Value, _Buffer]:
-        buffers: dict[Value, _Buffer] = {}
+    def buffers(self) -> dict[Value, Buffer]:
+        """Returns the buffers by one of their values."""
+        buffers: dict[Value, Buffer] = {}
         entry = self._module.entry
         for position, instruction in enumerate(self._order):
             for index, shape in leaves(instruction.shape):
                 value = (instruction.row, index)
-                buffer = buffers.setdefault(self._root(value), _Buffer(position, position, value))
+                buffer = buffers.setdefault(self.root(value), Buffer(position, position, value))
                 buffer.byte_size = max(buffer.byte_size, shape.padded_byte_size)
                 buffer.space = max(buffer.space, shape.layout.memory_space if shape.layout else 0)
                 buffer.is_constant |= instruction.opcode == "constant"
                 if instruction.opcode == "parameter" and instruction.computation.is_entry:
                     buffer.parameter = int(instruction.proto.parameter_number)
-                buffer.is_output |= instruction.is_root and instruction.computation.number == entry.number
+                if instruction.is_root and instruction.computation.number == entry.number:
+                    buffer.outputs.add(index[0] if index else 0)
             if instruction.opcode not in _NAMING:
                 for operand in instruction.operands:
                     for index, _ in leaves(operand.shape):
-                        if (used := buffers.get(self._root((operand.row, index)))) is not None:
+                        if (used := buffers.get(self.root((operand.row, index)))) is not None:
                             used.end = max(used.end, position)
         return buffers
 
-    def _root(self, value: Value) -> Value:
+    def root(self, value: Value) -> Value:
+        """Returns the value that stands for all values in the buffer of a value."""
         while (parent := self._same.get(value, value)) != value:
             self._same[value] = self._same.get(parent, parent)
             value = parent
         return value
 
     def _join(self, one: Value, other: Value) -> None:
-        first, second = self._root(one), self._root(other)
+        first, second = self.root(one), self.root(other)
         if first != second:
             self._same[first] = second
 
@@ -153,6 +189,7 @@ def leaves(shape: Shape, index: Index = ()) -> Iterator[tuple[Index, Shape]]:
 
 
 _NAMING = frozenset({"tuple", "get-tuple-element", "bitcast", "opt-barrier", "domain", "add-dependency", "parameter"})
+_UPDATING = ("dynamic-update-slice", "scatter")
 _PASSING = frozenset({"bitcast", "opt-barrier", "domain", "add-dependency"})
 
 
@@ -174,10 +211,18 @@ def _shared(instruction: Instruction) -> Iterator[tuple[Value, Value]]:
         yield from _pairs(instruction.shape, (row, ()), (operands[0].row, ()))
     elif opcode in ("call", "conditional"):
         yield from _called(instruction)
-    elif opcode == "dynamic-update-slice":
+    elif opcode in _UPDATING:
         yield (row, ()), (operands[0].row, ())
     elif opcode == "fusion":
         yield from _updated(instruction)
+    elif opcode == "copy-start":
+        yield from _pairs(operands[0].shape, (row, (1,)), (operands[0].row, ()))
+    elif opcode == "async-start":
+        for n, (operand, parameter) in enumerate(
+            zip(operands, instruction.called_computations[0].parameters, strict=False)
+        ):
+            yield from _pairs(operand.shape, (row, (0, n)), (operand.row, ()))
+            yield from _pairs(operand.shape, (parameter.row, ()), (operand.row, ()))
     elif opcode.endswith("-done"):
         yield from _finished(instruction)
 
@@ -202,7 +247,7 @@ def _updated(fusion: Instruction) -> Iterator[tuple[Value, Value]]:
     results = computation.root.operands if computation.root.opcode == "tuple" else (computation.root,)
     for n, result in enumerate(results):
         update = _source(result)
-        buffer = _source(update.operands[0]) if update.opcode == "dynamic-update-slice" else None
+        buffer = _source(update.operands[0]) if update.opcode in _UPDATING else None
         if buffer is not None and buffer.opcode == "parameter":
             index = (n,) if fusion.shape.is_tuple else ()
             yield (fusion.row, index), (fusion.operands[int(buffer.proto.parameter_number)].row, ())
@@ -249,3 +294,40 @@ def _space(lives: Sequence[Life], curve: Curve, schedule: Sequence[str], capacit
         peak_instruction=schedule[position] if live else "",
         capacity_bytes=capacity_bytes,
     )
+
+
+_ELEMENTWISE = frozenset({
+    "abs", "add", "and", "atan2", "bitcast", "cbrt", "ceil", "clamp", "compare", "convert", "copy", "cosine", "divide", "erf", "exponential",
+    "exponential-minus-one", "floor", "log", "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "power",
+    "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left", "shift-right-arithmetic", "shift-right-logical",
+    "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+})  # fmt: skip
+
+
+def in_place(instruction: Instruction) -> Iterator[tuple[Instruction, Index]]:
+    """Yields operands that an operation may overwrite with its result, each with the index of the result: both have equal sizes."""
+    if instruction.opcode != "fusion":
+        if instruction.opcode in _ELEMENTWISE - {"copy", "bitcast"}:
+            alike = (o for o in instruction.operands if o.shape.padded_byte_size == instruction.shape.padded_byte_size)
+            yield from ((operand, ()) for operand in alike)
+        return
+    (computation,) = instruction.called_computations
+    by_element: dict[int, frozenset[int]] = {}  # the parameters from which a value is computed element by element
+    otherwise: dict[int, frozenset[int]] = {}
+    for each in computation.instructions:
+        if each.opcode == "parameter":
+            by_element[each.row] = frozenset({int(each.proto.parameter_number)})
+            otherwise[each.row] = frozenset()
+            continue
+        same = frozenset[int]().union(*(by_element[o.row] for o in each.operands))
+        moved = frozenset[int]().union(*(otherwise[o.row] for o in each.operands))
+        is_same = each.opcode in _ELEMENTWISE or each.opcode == "tuple"
+        by_element[each.row], otherwise[each.row] = (same, moved) if is_same else (frozenset(), same | moved)
+    root = computation.root
+    results = root.operands if root.opcode == "tuple" else (root,)
+    moved = otherwise[root.row]
+    for number, result in enumerate(results):
+        for parameter in sorted(by_element[result.row] - moved):
+            operand = instruction.operands[parameter]
+            if operand.shape.padded_byte_size == result.shape.padded_byte_size:
+                yield operand, (number,) if instruction.shape.is_tuple else ()

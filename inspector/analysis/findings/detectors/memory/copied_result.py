@@ -70,7 +70,8 @@ def _unchanged(
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
         " each execution copies it.",
         f"Do not return `{name}`: the caller has it. Or donate it: {donating}",
-        instructions=[copies[number].name for _, number in pairs], saved_part=1.0, gain_bytes=size,
+        instructions=[copies[number].name for _, number in pairs], saved_part=1.0,
+        gain_bytes=subject.bytes_saved(size, without=[number for _, number in pairs]), has_estimated_bytes=subject.knows_buffers,
         caution="After a donation the caller cannot use the old arrays, only the returned ones.",
         edits=(Donate(tuple(sorted(pairs))),),
     )  # fmt: skip
@@ -97,8 +98,8 @@ def _repeated(
     return subject.finding(
         KIND,
         f"{', '.join(pairs[:_MOST_NAMED])}{more}: each execution writes the same values again ({format_bytes(size)}).",
-        "Return the array once.", instructions=[copies[number].name for number in numbers], saved_part=1.0, gain_bytes=size,
-        caution="The caller needs both if it donates one of them.",
+        "Return the array once.", instructions=[copies[number].name for number in numbers], saved_part=1.0,
+        gain_bytes=subject.bytes_saved(size, without=numbers), has_estimated_bytes=subject.knows_buffers, caution="The caller needs both if it donates one of them.",
     )  # fmt: skip
 
 

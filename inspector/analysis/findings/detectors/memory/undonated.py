@@ -68,11 +68,19 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         program.arguments, [a.path for a in program.arguments if a.path in paths], subject.module.entry.parameters
     )
     for root, donated in shown.items():
-        yield _finding(subject, root, donated, copied[root], remedy)
+        saved = subject.bytes_saved(sum(each.donation.byte_size for each in donated), dict(_pairs(donated)))
+        if saved:  # otherwise the peak has as many temporaries in the memory of the results
+            yield _finding(subject, root, donated, copied[root], remedy, saved)
+
+
+def _pairs(updated: Sequence[_Update]) -> tuple[tuple[int, int], ...]:
+    """Returns the numbers of the parameters, each with that of the result that can reuse its memory."""
+    numbers = ((each.donation.argument.parameter, each.reused) for each in updated)
+    return tuple(sorted((parameter, reused) for parameter, reused in numbers if parameter is not None))
 
 
 def _finding(
-    subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None], remedy: str
+    subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None], remedy: str, saved: int
 ) -> Finding:
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
@@ -86,14 +94,11 @@ def _finding(
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
         " the old and the new version are in memory at the same time."
     )
-    pairs = tuple(
-        (each.donation.argument.parameter, each.reused)
-        for each in updated
-        if each.donation.argument.parameter is not None
-    )
+    pairs = _pairs(updated)
     numbers = {number for number, _ in pairs}
     return subject.finding(
-        KIND, title, remedy, gain_bytes=size, caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(tuple(sorted(pairs))),),
+        KIND, title, remedy, gain_bytes=saved, has_estimated_bytes=subject.knows_buffers,
+        caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(pairs),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
 
