@@ -299,3 +299,20 @@ def test_the_gain_of_squared_differences_is_that_by_hand(target: str) -> None:
         for fun in (distances, distances_by_product)
     )
     assert finding.gain_s == pytest.approx(before - after, rel=0.1)  # type: ignore[operator]
+
+
+@needs_gpu
+def test_the_gain_on_a_gpu_counts_what_the_product_computes_too() -> None:
+    """A kernel of the product applies the bias and the function. One with few results and many terms needs a second kernel, for sums of parts."""
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        return jnp.tanh((x[:, :, None] * w).sum(1) - b)
+
+    def similarity(x: Any, y: Any) -> Any:
+        return (jnp.tanh(x)[:, :, None] * y[:, None, :]).sum(0)
+
+    shapes = ((2048, 512), (512, 2048), (2048,)), ((4096, 256), (4096, 256))
+    for fun, of in zip((layer, similarity), shapes, strict=True):
+        (finding,) = found(KIND, fun, *(jax.ShapeDtypeStruct(shape, F32) for shape in of), target="gpu:h100:8")
+        proof = finding.prove(run=False)
+        assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.05)

@@ -15,12 +15,13 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
-from inspector.analysis.findings.before import Before, moved_from, uses
+from inspector.analysis.findings.before import MOVING, Before, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import ContractSums, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import ESTIMATED, Subject
 from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
 from inspector.hlo.shape import element_bits
 from inspector.hlo.source import Frame, own_frame
 from inspector.support.units import counted, format_array
@@ -80,9 +81,10 @@ def product_as_sum(subject: Subject) -> Iterator[Finding]:
         groups.setdefault((own_frame(each.value.instruction.frames), each.is_distance), []).append(each)
     for sums in groups.values():
         kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))
-        saved = _saved_part(subject, sums, [*kernels])
+        on_gpu = subject.compiled.program.platform == "gpu" and not any(each.is_distance for each in sums)
+        listed, saved = _saved_on_gpu(subject, sums) if on_gpu else _saved_part(subject, sums, [*kernels])
         if kernels and saved > 0:
-            yield _finding(subject, sums, [*kernels], saved)
+            yield _finding(subject, sums, listed, saved)
 
 
 def _is_mean(value: Value, terms: int) -> bool:
@@ -253,16 +255,96 @@ def _kernels(subject: Subject, found: SumOfProducts) -> list[str]:
     return [each for each in kernels if each is not None]
 
 
-def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequence[str]) -> float:
-    """Returns the part of the kernels' time that products would save, at the peaks of the chip."""
+def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list[str], float]:
+    """Returns the kernels that products replace on a GPU, and the part of their time that is saved.
+
+    A product's kernel also computes the elementwise operations on its result, and reads transposed operands. XLA splits the terms of a
+    product with few results over the multiprocessors, which write sums that a second kernel adds up.
+    """
+    peak = subject.roofline.peak
+    if isinstance(peak, Unavailable):
+        return [], 0.0
+    listed, needed = dict[str, None](), 0.0
+    for each in sums:
+        algorithm = by_type(each.operand_type, 0, peak)
+        if not isinstance(algorithm, Algorithm):
+            return [], 0.0
+        for kernel in (name for name in _kernels(subject, each) if name not in listed):
+            instruction = subject.module.instruction(kernel)
+            after, before = _elementwise_user(instruction), _read_by_product(each, instruction)
+            listed |= dict.fromkeys([kernel, *before, *([after.name] if after else [])])
+            elements = max(math.prod(leaf.dimensions) for leaf in instruction.shape.leaves)
+            whole = math.prod(each.sizes[d] for d in range(len(each.sizes)) if d not in each.summed)
+            result = sum(leaf.byte_size for leaf in (after or instruction).shape.leaves)
+            result += sum(o.shape.byte_size for o in after.operands if o is not instruction) if after else 0
+            moved, parts = sum(array.instruction.shape.byte_size for array in each.factors), _split(each, elements)
+            partial = 4 * elements * parts if parts > 1 else 0
+            seconds = max(
+                each.flops * elements / whole * algorithm.passes / peak.flops_per_s[algorithm.peak_name],
+                (moved + (partial or result)) / peak.memory_bytes_per_s,
+            )
+            seconds += (partial + result) / peak.memory_bytes_per_s if partial else 0.0
+            needed += seconds * _executions(subject, [kernel])
+    spent = subject.seconds(listed)
+    return [*listed], 0.0 if isinstance(spent, Unavailable) or not spent else max(0.0, 1 - needed / spent)
+
+
+_TILE, _TILES_AT_ONCE, _LEAST_TERMS = 128 * 128, 128, 256
+"""XLA splits the terms of a product until as many tiles are computed at once, but no finer than this: compiles of 20 products for H100."""
+
+
+def _split(each: SumOfProducts, elements: int) -> int:
+    """Returns the number of parts into which XLA for GPUs splits the terms of a product, a power of two."""
+    terms = math.prod(each.sizes[d] for d in each.summed)
+    most = min(_TILES_AT_ONCE * _TILE / elements, terms / _LEAST_TERMS)
+    return 1 << max(0, int(math.log2(most))) if most >= 1 else 1
+
+
+def _elementwise_user(kernel: Instruction) -> Instruction | None:
+    """Returns the kernel that combines the result of a kernel element by element, if it is the only one that reads it; otherwise None."""
+    users = kernel.users
+    if len(users) != 1 or users[0].fusion_kind != "kLoop" or users[0].shape.is_tuple or kernel.shape.is_tuple:
+        return None
+    (computation,) = users[0].called_computations
+    is_elementwise = not any(each.opcode in _REARRANGING for each in computation.instructions)
+    same_size = math.prod(users[0].shape.dimensions) == math.prod(kernel.shape.dimensions)
+    return users[0] if is_elementwise and same_size else None
+
+
+_REARRANGING = MOVING - {"broadcast", "reshape", "bitcast", "copy"} | {
+    "reduce", "reduce-window", "gather", "scatter", "concatenate", "pad", "dynamic-update-slice", "dot", "convolution",
+}  # fmt: skip
+
+
+def _read_by_product(each: SumOfProducts, kernel: Instruction) -> Iterator[str]:
+    """Yields the kernels whose work the product's kernel does when it reads its operands: transposes, and functions of one array.
+
+    An array that is both factors is computed once, in a kernel of its own.
+    """
+    for operand in kernel.operands:
+        inside = operand.called_computations[0].instructions if operand.opcode == "fusion" else (operand,)
+        opcodes = {part.opcode for part in inside}
+        only_moves = opcodes & {"transpose", "copy"} and opcodes <= {"transpose", "copy", "bitcast", "parameter"}
+        is_function = (
+            each.factors[0] != each.factors[1]
+            and operand.opcode == "fusion"
+            and len(operand.operands) == 1
+            and not opcodes & (_REARRANGING - {"transpose"})
+        )
+        if (only_moves or is_function) and len(operand.users) == 1:
+            yield operand.name
+
+
+def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]) -> tuple[list[str], float]:
+    """Returns the kernels, and the part of their time that products would save, at the peaks of the chip."""
     peak, spent = subject.roofline.peak, subject.seconds(kernels)
     if isinstance(peak, Unavailable) or isinstance(spent, Unavailable):
-        return 0.0
+        return kernels, 0.0
     needed = 0.0
     for each in sums:
         algorithm = by_type(each.operand_type, 0, peak)
         if not isinstance(algorithm, Algorithm):
-            return 0.0
+            return kernels, 0.0
         moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
         per_product = max(
             each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
@@ -274,7 +356,7 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequen
                 squared += 2 * each.value.instruction.shape.byte_size
             per_product += squared / peak.memory_bytes_per_s
         needed += per_product * _executions(subject, kernels)
-    return max(0.0, 1 - needed / spent) if spent else 0.0
+    return kernels, max(0.0, 1 - needed / spent) if spent else 0.0
 
 
 def _is_read_by_fusions(subject: Subject, kernels: Sequence[str]) -> bool:
