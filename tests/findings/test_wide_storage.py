@@ -369,3 +369,21 @@ def test_an_argument_with_which_a_loop_begins_is_not_listed_twice() -> None:
     args = jax.ShapeDtypeStruct((8, 512, 512), jnp.bfloat16), jax.ShapeDtypeStruct((4096, 512), jnp.float32)
     listed = all_found(KIND, step, *args, roofs=peak("gpu:h100:1"))
     assert [" loop " in each.title for each in listed] == [True]
+
+
+@needs_gpu
+def test_only_what_kernels_read_becomes_narrower() -> None:
+    """A gather reads some rows of a table, and the other conversion of the line stays. The narrow copy of a slice is still made."""
+
+    def looked_up(table: Any, rows: Any) -> Any:
+        return table.astype(NARROW)[rows].max(1)
+
+    def rounded(ws: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda x, w: (jnp.sin(x @ w.astype(jnp.float16).astype(jnp.float32)), None), x, ws)[0]
+
+    rows = jax.ShapeDtypeStruct((2048, 16), jnp.int32)
+    for fun, args in ((looked_up, (f32(65_536, 256), rows)), (rounded, (f32(4, 512, 512), f32(256, 512)))):
+        (finding,) = found(KIND, fun, *args, target="gpu:h100:8")
+        proof = finding.prove(run=False)
+        assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
+        assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.02)

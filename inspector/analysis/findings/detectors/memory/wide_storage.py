@@ -314,6 +314,8 @@ def _saved(
       writes: operations that replace slices of the arrays or fill them.
     """
     width = (element_bits(wide) - element_bits(narrow)) / 8
+    conversions = [*conversions]
+    kinds = {_types(each.instruction) for each in conversions}  # those of other types at the line stay
     converted, stored = _named_kernels(subject, conversions), _named_kernels(subject, writes)
     elements_by_kernel, copied = dict[str, int](), 0
     for instruction, kernel in stored:
@@ -323,18 +325,23 @@ def _saved(
             elements_by_kernel[kernel] = elements_by_kernel.get(kernel, 0) + elements
     updating = {*elements_by_kernel}
     for instruction, kernel in converted:
-        types = [*(each.shape.element_type for each in instruction.operands), instruction.shape.element_type]
-        if types == [wide, narrow] or (types == [narrow, wide] and kernel not in updating):
+        types = _types(instruction)
+        if types in kinds and (types == (wide, narrow) or (types == (narrow, wide) and kernel not in updating)):
             elements = math.prod(instruction.shape.dimensions)
             elements_by_kernel[kernel] = elements_by_kernel.get(kernel, 0) + elements
-            if types == [wide, narrow] and instruction in _written(subject.module.instruction(kernel)):
+            whole = subject.module.instruction(kernel)
+            if types == (wide, narrow) and _only_converts(whole) and instruction in _written(whole):
                 copied += instruction.shape.byte_size
     spent = saved = 0.0
     for kernel, elements in elements_by_kernel.items():
         time = subject.seconds([kernel])
         weight = subject.accessed(kernel) if isinstance(time, Unavailable) else time
+        # A kernel may read a part of an array, such as a gather: all that it reads becomes narrower at most.
+        most = (
+            1.0 if _only_converts(subject.module.instruction(kernel)) else 1 - element_bits(narrow) / element_bits(wide)
+        )
         spent += weight
-        saved += weight * _part(subject, kernel, elements * width)
+        saved += weight * min(_part(subject, kernel, elements * width), most)
     return _Saved([*elements_by_kernel], saved / spent if spent else 0.0, copied)
 
 
@@ -367,6 +374,16 @@ def _is_write(subject: Subject, instruction: Instruction, kernel: str) -> bool:
     return instruction in _written(whole)
 
 
+def _types(conversion: Instruction) -> tuple[str, ...]:
+    """Returns the element types of the operand and of the result of a conversion."""
+    return (*(each.shape.element_type for each in conversion.operands), conversion.shape.element_type)
+
+
+def _only_converts(kernel: Instruction) -> bool:
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    return all(each.opcode in _CONVERTING for each in inside)
+
+
 def _written(kernel: Instruction) -> list[Instruction]:
     """Returns the instructions whose results a kernel writes."""
     if kernel.opcode != "fusion":
@@ -387,9 +404,8 @@ def _is_part(elements: int, whole: int, subject: Subject) -> bool:
 
 def _part(subject: Subject, kernel: str, removed: float) -> float:
     """Returns the part of a kernel's time that it saves if each execution accesses fewer bytes."""
-    instruction, point = subject.module.instruction(kernel), subject.points[kernel]
-    inside = instruction.called_computations[0].instructions if instruction.opcode == "fusion" else (instruction,)
-    if all(each.opcode in _CONVERTING for each in inside):
+    point = subject.points[kernel]
+    if _only_converts(subject.module.instruction(kernel)):
         return 1.0
     if point.bound_by != "memory" and not isinstance(point.least_s, Unavailable):
         return 0.0
