@@ -182,3 +182,20 @@ def test_the_proof_on_a_tpu() -> None:
     before, after = (inspector.lower(f, X, target=TPU).compile(target=TPU) for f in (widened, in_32_bits))
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
     assert proof.gain_s == pytest.approx(saved_s, rel=0.1)
+
+
+@needs_gpu
+def test_random_bits_in_a_kernel_of_their_own() -> None:
+    """Both halves of 64 random bits are in memory; 32 bits are made in the kernel that needs them."""
+
+    def noisy(x: Any, key: Any) -> Any:
+        return jnp.tanh(x + jax.random.normal(key, x.shape) * jax.random.uniform(jax.random.fold_in(key, 1), x.shape))
+
+    (finding,) = found(
+        KIND,
+        noisy,
+        jax.ShapeDtypeStruct((1024, 512), jnp.float32),
+        jax.ShapeDtypeStruct((2,), jnp.uint32),
+        target="gpu:h100:8",
+    )
+    assert finding.gain_s == pytest.approx(finding.prove(run=False).gain_s, rel=0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -28,6 +28,7 @@ _PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
 _IN_PARTS = " XLA adds up a product in parts, and may choose more of them in 32 bits, which then gain less."
 _IN_PAIRS = " TPUs compute with pairs of float32. What single ones gain is a rough estimate, so prove it."
+_BITS = ("u32", "u64")
 _NAMED = 3
 _OF_PAIRS = 0.05  # time of an operation on one float32, relative to that on a pair
 _FEWEST = 64  # elements; scalars in 64 bits cost little
@@ -42,9 +43,11 @@ def float64(subject: Subject) -> Iterator[Finding]:
     written = [i for i in _wide(subject.before) if i.opcode not in _MOVED and not _is_sum(i)]
     computing = _emulating(subject, written) if subject.compiled.program.platform == "tpu" else _wide(subject.module)
     kernels = dict.fromkeys(name for each in computing if (name := subject.kernels.kernel(each)) is not None)
-    known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
     if not written or not kernels:
         return
+    bits = {name: _random_bits(subject, name) for name in kernels} if subject.compiled.program.platform == "gpu" else {}
+    kernels |= dict.fromkeys(maker for makers in bits.values() for maker in makers)
+    known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
     first = next((i for i in written if i.frames), written[0])
     others = dict.fromkeys(
         place
@@ -62,7 +65,7 @@ def float64(subject: Subject) -> Iterator[Finding]:
     saved_part = (
         _emulated_part(subject, computing, known or [*kernels])
         if subject.compiled.program.platform == "tpu"
-        else _saved_part(subject, known or [*kernels])
+        else _saved_part(subject, known or [*kernels], bits)
     )
     in_pairs = _IN_PAIRS * (subject.compiled.program.platform == "tpu")
     in_parts = any(_is_of_parts(subject.module.instruction(name)) for name in kernels)
@@ -97,17 +100,69 @@ def _adds(instruction: Instruction) -> bool:
     )
 
 
-def _saved_part(subject: Subject, kernels: Sequence[str]) -> float:
+def _random_bits(subject: Subject, name: str) -> list[str]:
+    """Returns the kernels that make random bits, and numbers of them, for a kernel on a GPU.
+
+    The two halves of 64 random bits are arrays that XLA for GPUs writes to memory. 32 bits are made in the kernel that needs them.
+    """
+    kernel, found = subject.module.instruction(name), dict[str, None]()
+    if kernel.opcode != "fusion" or kernel.shape.is_tuple:
+        return []
+    elements = math.prod(kernel.shape.dimensions)
+    for operand in kernel.operands:
+        maker = operand.operands[0] if operand.opcode == "get-tuple-element" else operand
+        readers = [u for user in maker.users for u in (user.users if user.opcode == "get-tuple-element" else (user,))]
+        if (
+            maker.name in subject.points
+            and maker.opcode == "fusion"
+            and all(each is kernel for each in readers)
+            and {*_BITS} & (types := {each.element_type for each in maker.shape.leaves})
+            and types <= {*_BITS, "f64"}
+            and all(math.prod(each.dimensions) == elements for each in maker.shape.leaves)
+        ):
+            found[maker.name] = None
+    return [*found]
+
+
+def _saved_with_bits(subject: Subject, name: str, makers: Sequence[str]) -> float:
+    """Returns the seconds that a kernel and those of its random bits save with 32 of them: one kernel is left."""
+    peak = subject.roofline.peak
+    spent = subject.seconds([name, *makers])
+    if isinstance(peak, Unavailable) or isinstance(spent, Unavailable) or not subject.accessed(name):
+        return 0.0
+    times, runs = subject.kernel_times(peak), subject.points[name].executions
+    kernel, of_bits = (subject.module.instruction(name), [subject.module.instruction(each) for each in makers])
+    after = {unit: seconds / 2 for unit, seconds in times.of(kernel).units.items()}
+    for each in of_bits:
+        for unit, seconds in times.of(each).units.items():
+            after[unit] = after.get(unit, 0.0) + seconds
+    count = 1.0 if isinstance(runs, Unavailable) else float(runs) or 1.0
+    moved = subject.accessed(name) / count - sum(each.shape.byte_size for each in of_bits)
+    after["main memory"] = (moved - _wide_bytes(kernel) / 2) / peak.memory_bytes_per_s
+    return max(0.0, spent - count * max(after.values()))
+
+
+def _saved_part(subject: Subject, kernels: Sequence[str], bits: Mapping[str, Sequence[str]]) -> float:
     """Returns the part of the kernels' time, or of their bytes without roofs, that 32-bit floats would save.
 
     A kernel that only converts is not needed. Others access half of their 64-bit arrays, compute twice as fast on the vector unit, and at the
     rate of 32-bit products on the matrix unit.
+
+    Args:
+      subject: the program.
+      kernels: the kernels that compute in 64 bits, and those of their random bits.
+      bits: for kernels, those that make their random bits.
     """
     spent = saved = 0.0
     for each in kernels:
         time_s = subject.seconds([each])
         weight = subject.accessed(each) if isinstance(time_s, Unavailable) else float(time_s)
         spent += weight
+        if any(each in makers for makers in bits.values()):
+            continue
+        if bits.get(each):
+            saved += _saved_with_bits(subject, each, bits[each])
+            continue
         saved += weight * _part_of_time(subject, each, _part(subject, each))
     return saved / spent if spent else 0.5
 
