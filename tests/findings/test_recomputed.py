@@ -158,3 +158,12 @@ def test_memory_without_room() -> None:
     needed = inspector.lower(fun, WS, X).compile(target="cpu").memory.peak_bytes
     assert not all_found(KIND, fun, WS, X, roofs=dataclasses.replace(V5E, memory_bytes=int(1.2 * needed)))
     assert not all_found(KIND, fun, WS, X)  # a CPU whose memory is not known
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_loops_on_a_tpu_are_left_out() -> None:
+    """To keep the products of such a loop takes longer on v5e than to compute them again."""
+    compiled = inspector.lower(of(one, is_scan=True)(jax.checkpoint), *SQUARE).compile(target="tpu:v5e:1x1")
+    findings = compiled.findings(kinds=[KIND])
+    assert not [*findings, *findings.folded]
