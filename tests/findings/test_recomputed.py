@@ -162,8 +162,8 @@ def test_memory_without_room() -> None:
 
 @needs_tpu
 @pytest.mark.slow
-def test_loops_on_a_tpu_are_left_out() -> None:
-    """To keep the products of such a loop takes longer on v5e than to compute them again."""
+def test_loops_on_a_tpu_with_a_function_in_the_kernel_of_the_product_are_left_out() -> None:
+    """A kernel of its own would stack the product, which takes longer on v5e than to compute it again."""
     compiled = inspector.lower(of(one, is_scan=True)(jax.checkpoint), *SQUARE).compile(target="tpu:v5e:1x1")
     findings = compiled.findings(kinds=[KIND])
     assert not [*findings, *findings.folded]

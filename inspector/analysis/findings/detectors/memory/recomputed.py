@@ -23,6 +23,9 @@ KIND = "recomputed"
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _ROOM = 0.8  # of the device's memory, after the values are kept
 _MOVES_IN_LOOP = 3  # of each value that is kept: it is written, read, and the stacked array is filled with zeros first
+_MOVES_IN_LOOP_OF_TPU = (
+    5  # by libtpu's cycles on v5e, slices of stacked arrays are read at a fifth of the memory's rate
+)
 _MOVES_OF_FUNCTION = (
     2  # a GPU writes and reads a product that it keeps before it computes the function in another kernel
 )
@@ -49,16 +52,16 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
             return
-        if is_tpu and runs > 1:
-            continue  # libtpu updates the stacked arrays beside products, or behind them: the same loop may gain or lose
+        if is_tpu and runs > 1 and forward.part_with_function(product):
+            continue  # a kernel of its own stacks the product, and another one copies it: that takes longer than the product
         size = float(runs) * product.shape.byte_size
         kept += size
         if is_gpu and subject.kernel_times(peak).of(subject.module.instruction(kernel)).unit == "main memory":
             is_upper_bound = True  # such as an attention: XLA fuses less if its values are kept, which takes as long
             continue
         kernels[kernel] = None
-        moves = float(_MOVES_IN_LOOP if runs > 1 else 0)
-        if not is_gpu and product.shape.element_type == "f32":
+        moves = float((_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP) if runs > 1 else 0)
+        if not is_gpu and (runs > 1 or product.shape.element_type == "f32"):
             is_upper_bound = True
         if not is_gpu and runs == 1:
             maybe_moved += _BYTES_OF_TPUS.get(product.shape.element_type, 6) * math.prod(product.shape.dimensions)
