@@ -28,7 +28,7 @@ def donation_code(arguments: Sequence[Argument], paths: Sequence[str], parameter
     Args:
       arguments: arguments of the function.
       paths: paths of those to donate.
-      parameters: parameters of the module's entry computation, whose names show who called `jax.jit`.
+      parameters: parameters of the HLO before optimization, whose names show who called `jax.jit`.
     """
     donated = [*(a.path for a in arguments if a.donated), *paths]
     if any(each.name.startswith(_EQUINOX) for each in parameters):

@@ -63,7 +63,8 @@ def _unchanged(
     name = root + common_path(added)
     where = common_path([subject.compiled.program.results[number].path for _, number in pairs])
     arrays = f"{counted(len(pairs), 'array')}, " if len(pairs) > 1 else ""
-    donating = donation_code(subject.compiled.program.arguments, added, subject.module.entry.parameters)
+    before = subject.module if isinstance(subject.before, Unavailable) else subject.before
+    donating = donation_code(subject.compiled.program.arguments, added, before.entry.parameters)
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     return subject.finding(
         KIND,

@@ -65,7 +65,7 @@ def undonated(subject: Subject) -> Iterator[Finding]:
     }
     paths = {each.donation.argument.path for donated in shown.values() for each in donated}
     remedy = donation_code(
-        program.arguments, [a.path for a in program.arguments if a.path in paths], subject.module.entry.parameters
+        program.arguments, [a.path for a in program.arguments if a.path in paths], subject.before.entry.parameters
     )
     for root, donated in shown.items():
         saved = subject.bytes_saved(sum(each.donation.byte_size for each in donated), dict(_pairs(donated)))
