@@ -132,3 +132,18 @@ def test_an_argument_that_is_transposed_for_an_exchange(name: str) -> None:
     """Without the exchange, nothing is transposed."""
     kinds = ["transposed-argument", "resharded-argument"]
     assert [each.kind for each in recorded(name, TPUS).findings(kinds=kinds)] == ["resharded-argument"]
+
+
+def test_a_transposition_in_front_of_a_loop() -> None:
+    """XLA makes the transposition a view, and copies it for the loop."""
+
+    def scanned(x: Any, v: Any) -> Any:
+        return jax.lax.scan(lambda v, x: (jnp.tanh(0.9 * v + x), None), v, x.swapaxes(0, 1))[0]
+
+    args = jax.ShapeDtypeStruct((64, 128, 512), jnp.float32), jax.ShapeDtypeStruct((64, 512), jnp.float32)
+    (finding,) = all_found("transposed-argument", scanned, *args, roofs=peak("gpu:h100:1"))
+    assert finding.title.startswith("`x` (16 MiB) is transposed in each execution before it is used")
+    assert finding.remedy.startswith("x = x.transpose(1, 0, 2)")
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == 16 << 20

@@ -25,10 +25,12 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
     arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
     for parameter in subject.module.entry.parameters:
         number = parameter.parameter_number
-        users = parameter.users
+        view, users = parameter, parameter.users
+        if len(users) == 1 and users[0].opcode == "bitcast":  # a transposition that another layout makes
+            view, users = users[0], users[0].users
         if number is None or number not in arguments or len(users) != 1 or users[0].name not in subject.points:
             continue
-        order = _stored_order(users[0], parameter)
+        order = _stored_order(users[0], view, parameter)
         if order is None or order == tuple(range(len(order))):
             continue
         if arguments[number].donated or _is_returned(subject, number) or _is_exchanged(users[0]):
@@ -78,8 +80,30 @@ def _is_returned(subject: Subject, number: int) -> bool:
     return not isinstance(subject.before, Unavailable) and bool(reached(subject.before, number).results)
 
 
-def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...] | None:
-    """Returns the dimensions of a parameter in the order in which a kernel writes them; None if it does anything else."""
+def _dimensions(view: Instruction, parameter: Instruction) -> dict[int, int] | None:
+    """Returns the dimension of a parameter for each one of a view of the same bytes; None if the view merges or splits dimensions."""
+    if view.shape.layout is None or parameter.shape.layout is None:
+        return None
+    pairs = list(zip(view.shape.layout.minor_to_major, parameter.shape.layout.minor_to_major, strict=False))
+    is_permuted = len(pairs) == len(view.shape.dimensions) == len(parameter.shape.dimensions)
+    return (
+        dict(pairs)
+        if is_permuted and all(view.shape.dimensions[v] == parameter.shape.dimensions[p] for v, p in pairs)
+        else None
+    )
+
+
+def _stored_order(kernel: Instruction, view: Instruction, parameter: Instruction) -> tuple[int, ...] | None:
+    """Returns the dimensions of a parameter in the order in which a kernel writes them; None if it does anything else.
+
+    Args:
+      kernel: the kernel.
+      view: its operand, the parameter or a view of the same bytes.
+      parameter: the parameter.
+    """
+    dimensions = _dimensions(view, parameter)
+    if dimensions is None:
+        return None
     inside = kernel
     if kernel.opcode == "fusion":
         if len(kernel.operands) != 1:
@@ -93,8 +117,8 @@ def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...
     while inside.opcode in _MOVES:
         if inside.opcode == "transpose":
             order = [inside.dimensions[d] for d in order]
-        if inside.operands[0] is parameter or inside.operands[0].opcode == "parameter":
-            written = [order[d] for d in reversed(shape.layout.minor_to_major)]
+        if inside.operands[0] is view or inside.operands[0].opcode == "parameter":
+            written = [dimensions[order[d]] for d in reversed(shape.layout.minor_to_major)]
             before = parameter.shape.layout
             stored = None if before is None else list(reversed(before.minor_to_major))
             if stored == written:
