@@ -360,3 +360,39 @@ def test_arrays_of_different_sizes() -> None:
     (finding,) = found(KIND, fun, buffer, item, jax.ShapeDtypeStruct((), jnp.int32))
     assert finding.title.startswith("`buffer['obs']` (f32[4096,64], 1 MiB) and 1 other array are written as a whole")
     assert finding.share > 0.9
+
+
+def masked_rows(state: Any, new: Any, lengths: Any) -> Any:
+    at = jax.vmap(lambda i: jax.nn.one_hot(i, 2048, dtype=bool))(lengths)
+    return jnp.where(at[..., None], new[:, None], state)
+
+
+def rows_in_place(state: Any, new: Any, lengths: Any) -> Any:
+    return jax.vmap(lambda each, x, i: jax.lax.dynamic_update_slice(each, x[None], (i, 0)))(state, new, lengths)
+
+
+ROWS = tuple(jax.ShapeDtypeStruct((64, *rest), jnp.bfloat16) for rest in ((2048, 128), (128,)))
+LENGTHS = jax.ShapeDtypeStruct((64,), jnp.int32)
+
+
+@needs_tpu
+def test_tpus_write_a_position_of_each_example_more_slowly() -> None:
+    """The update would be a scatter, which takes longer there than a selection."""
+    before, after = (
+        inspector.lower(fun, *ROWS, LENGTHS, target="tpu:v5e:1x1", donate_argnums=0).compile(target="tpu:v5e:1x1")
+        for fun in (masked_rows, rows_in_place)
+    )
+    assert before.roofline().total.least_s < after.roofline().total.least_s
+    findings = before.findings(kinds=[KIND])
+    assert not [*findings, *findings.folded]
+
+
+@needs_gpu
+def test_gpus_write_a_position_of_each_example_faster() -> None:
+    before, after = (
+        inspector.lower(fun, *ROWS, LENGTHS, target="gpu:h100:1", donate_argnums=0).compile(target="gpu:h100:1")
+        for fun in (masked_rows, rows_in_place)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    by_hand = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
