@@ -341,6 +341,7 @@ def test_a_cache_that_is_split_over_devices(in_loop: bool) -> None:
         jax.ShapeDtypeStruct((), jnp.int32),
     )
     (finding,) = found(KIND, step, *args, target="gpu:h100:8", donate_argnums=0)
+    assert "(bf16[32,2048,512], 8 MiB per device) is written" in finding.title
     assert finding.share > 0.9
     proof = finding.prove()
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)

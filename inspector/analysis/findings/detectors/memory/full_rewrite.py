@@ -91,8 +91,10 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     argument = subject.argument(first.state)
     which = f"`{argument}`" if argument else "An array that a loop carries"
     more = f" and {counted(len(rewrites) - 1, 'other array')}" if len(rewrites) > 1 else ""
+    size = _device_bytes(subject, first, name)
+    per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     title = (
-        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(shape.byte_size)}){more}"
+        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(size)}{per_device}){more}"
         f" {'are' if more else 'is'} written as a whole {first.how}, though 1 of {length} parts {'is new' if is_ring else 'changes'}."
     )
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
