@@ -397,3 +397,96 @@ def test_gpus_write_a_position_of_each_example_faster() -> None:
     (finding,) = before.findings(kinds=[KIND])
     by_hand = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
+
+
+LAYERS = jax.ShapeDtypeStruct((4, 256, 64), jnp.float32)
+WEIGHTS = jax.ShapeDtypeStruct((4, 64, 64), jnp.float32)
+
+
+def of_each_layer(write: Any, is_carried: bool) -> Any:
+    """A scan over layers that writes the memory of each: one that it carries, or slices of it that it stacks again."""
+
+    def layer(x: Any, memory: Any, w: Any, i: Any) -> Any:
+        memory = write(memory, x @ w, i)
+        return jax.nn.softmax(memory @ x[0]) @ memory + x, memory
+
+    def decode(memories: Any, x: Any, i: Any, weights: Any) -> Any:
+        def carrying(n: Any, state: Any) -> Any:
+            x, memories = state
+            x, memory = layer(x, memories[n], weights[n], i)
+            return x, memories.at[n].set(memory)
+
+        def stacking(x: Any, given: Any) -> Any:
+            return layer(x, *given, i)
+
+        if is_carried:
+            return jax.lax.fori_loop(0, len(weights), carrying, (x, memories))
+        return jax.lax.scan(stacking, x, (memories, weights))
+
+    return decode
+
+
+def in_the_array_of_all_layers(memories: Any, x: Any, i: Any, weights: Any) -> Any:
+    def layer(n: Any, state: Any) -> Any:
+        x, memories = state
+        memories = jax.lax.dynamic_update_slice(memories, (x @ weights[n])[None], (n, i, 0))
+        memory = memories[n]
+        return jax.nn.softmax(memory @ x[0]) @ memory + x, memories
+
+    return jax.lax.fori_loop(0, len(weights), layer, (x, memories))
+
+
+@pytest.mark.parametrize("is_carried", [True, False])
+@pytest.mark.parametrize("write", [masked, multiplied])
+def test_slices_of_a_loop(write: Any, is_carried: bool) -> None:
+    (finding,) = found(KIND, of_each_layer(write, is_carried), LAYERS, NEW, INDEX, WEIGHTS, donate_argnums=0)
+    assert finding.title.startswith("The slices of `memories` (f32[256,64], 64 KiB each) are written as a whole by ")
+    assert "though 1 of 256 parts changes" in finding.title
+    assert "(layer, 0, i, 0)" in finding.remedy
+    proof = finding.prove()
+    assert proof.values == "equal results"
+    assert proof.compiled is not None
+    operations = {each.opcode for each in proof.compiled.module().instructions()}
+    assert "dynamic-update-slice" in operations
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        in_the_array_of_all_layers,
+        of_each_layer(sliced, is_carried=True),
+        of_each_layer(lambda cache, new, i: masked(jnp.tanh(cache), new, i), is_carried=False),  # all values change
+        of_each_layer(lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] < i, new, cache), is_carried=True),
+        lambda memories, x, i, weights: jax.lax.fori_loop(
+            0, 3, lambda n, m: m.at[n + 1].set(masked(m[n], x + n, i)), memories
+        ),  # of another layer
+        lambda memories, x, i, weights: jax.lax.fori_loop(
+            0, 3, lambda n, m: m.at[n].add(masked(m[n], x + n, i)), memories
+        ),  # all values change
+        lambda memories, x, i, weights: jax.lax.fori_loop(
+            0, 3, lambda n, m: m.at[n, :64].set(masked(weights[n], x + n, i)), memories
+        ),  # of another array, into one that has values
+        lambda memories, x, i, weights: jax.lax.scan(lambda x, m: (x + masked(m, x, i).sum(), x), x, memories),
+    ],
+)
+def test_slices_of_a_loop_that_are_not_rewritten(fun: Any) -> None:
+    assert not all_found(KIND, fun, LAYERS, NEW, INDEX, WEIGHTS)
+
+
+@needs_gpu
+@pytest.mark.parametrize("is_carried", [True, False])
+def test_the_gain_of_slices_of_a_loop_is_that_by_hand(is_carried: bool) -> None:
+    memories, weights = (jax.ShapeDtypeStruct((4, rows, 512), jnp.float32) for rows in (16384, 512))
+    new = jax.ShapeDtypeStruct((1, 512), jnp.float32)
+    before, after = (
+        inspector.lower(fun, memories, new, INDEX, weights, target="gpu:h100:1", donate_argnums=0).compile(
+            target="gpu:h100:1"
+        )
+        for fun in (of_each_layer(masked, is_carried), in_the_array_of_all_layers)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    by_hand = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(by_hand, rel=0.1)
+    bytes_by_hand = before.memory.peak_bytes - after.memory.peak_bytes
+    assert finding.gain_bytes == pytest.approx(bytes_by_hand, rel=0.1, abs=1024)
+    assert finding.prove().gain_s == pytest.approx(by_hand, rel=0.05)

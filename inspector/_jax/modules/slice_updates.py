@@ -1,7 +1,8 @@
 """Replaces operations that write a whole array, of which a slice changes, by updates of the slice, in StableHLO modules.
 
 Three forms are recognized: `select(positions == i, new, array)`, `array * (1 - hot) + new * hot`, and a concatenation of slices of
-the array, at their places, with new values.
+the array, at their places, with new values. The array may be a slice that a loop takes of a larger one and writes back: then the
+larger one is updated in the loop.
 
 Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 """
@@ -9,7 +10,7 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
@@ -18,6 +19,12 @@ from inspector._jax.modules.hoisting import inline_callee, named_operations
 
 _WRITING = frozenset({"stablehlo.select", "stablehlo.add", "stablehlo.concatenate"})
 _CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
+_RESHAPE, _TAKE, _WRITE, _WHILE = (
+    "stablehlo.reshape",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+    "stablehlo.while",
+)
 _MOVING = frozenset({_BROADCAST, "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
 _MASKING = _MOVING | {
     "stablehlo.select",
@@ -60,7 +67,7 @@ def update_slices(module: ir.Module, main: Any, op_names: Collection[str]) -> in
         inline_callee(module, calls[0])
     places = 0
     for operation, _ in named_operations(module, main, _WRITING, op_names):
-        while (call := _call_behind(operation)) is not None:
+        while (call := _call_behind(operation) or _call_after(operation)) is not None:
             inline_callee(module, call)
         places += _update_pieces(operation) if operation.name == "stablehlo.concatenate" else _update(operation)
     return places
@@ -83,6 +90,44 @@ def _call_behind(operation: Any) -> Any | None:
     return None
 
 
+def _call_after(operation: Any) -> Any | None:
+    """Returns a call that may write the new version of a loop's slice back; None if there is none."""
+    if operation.name == "stablehlo.concatenate":
+        return None
+    place = _selected(operation) if operation.name == "stablehlo.select" else _added(operation)
+    if place is None or _taken(place.state) is None:
+        return None
+    return next((user for user in _users(operation) if user.name == _CALL), None)
+
+
+def _users(operation: Any) -> Iterator[Any]:
+    """Yields the users of an operation's result, and those of its reshaped versions."""
+    waiting = [operation]
+    while waiting:
+        for use in waiting.pop().results[0].uses:
+            user = use.owner.operation
+            if user.name in (_RESHAPE, _BROADCAST):
+                waiting.append(user)
+            yield user
+
+
+def _taken(value: Any) -> Any | None:
+    """Returns the operation that takes a slice of what a loop carries, if a value is one; None for others."""
+    maker = _maker(value)
+    while maker is not None and maker.name == _RESHAPE:
+        maker = _maker(maker.operands[0])
+    is_slice = maker is not None and maker.name == _TAKE and _loop_of(maker.operands[0]) is not None
+    return maker if is_slice else None
+
+
+def _loop_of(value: Any) -> Any | None:
+    """Returns the loop that carries a value; None for other values."""
+    if not isinstance(value.owner, ir.Block):
+        return None
+    owner = value.owner.owner.operation
+    return owner if owner.name == _WHILE else None
+
+
 def _update(operation: Any) -> bool:
     """Replaces a selection or a sum of products; returns False, and changes nothing, if it is not of a known form."""
     place = _selected(operation) if operation.name == "stablehlo.select" else _added(operation)
@@ -91,12 +136,59 @@ def _update(operation: Any) -> bool:
         return False
     scalar = ir.RankedTensorType.get([], ir.RankedTensorType(place.position.type).element_type)
     at = ir.InsertionPoint(operation)
-    position = ir.Operation.create("stablehlo.reshape", [scalar], [place.position], ip=at).results[0]
+    position = ir.Operation.create(_RESHAPE, [scalar], [place.position], ip=at).results[0]
     starts = [position if d == place.dimension else _constant(operation, scalar, 0) for d in range(result.rank)]
-    updated = _updated(operation, place.state, _cut(operation, place, starts), starts)
-    operation.results[0].replace_all_uses_with(updated)
+    new = _cut(operation, place, starts)
+    updated = _updated_in_loop(operation, place, new, position)
+    operation.results[0].replace_all_uses_with(updated or _updated(operation, place.state, new, starts))
     operation.erase()
     return True
+
+
+def _updated_in_loop(operation: Any, place: _Slice, new: Any, position: Any) -> Any | None:
+    """Updates the array of which a loop takes a slice, instead of the slice.
+
+    Args:
+      operation: the operation that writes the slice as a whole.
+      place: what changes in it.
+      new: the new values.
+      position: their position as a scalar.
+
+    Returns:
+      The new version of the slice; None, without a change, if the loop does not write it back.
+    """
+    taken = _taken(place.state)
+    back = next((user for user in _users(operation) if user.name in (_WRITE, "stablehlo.scatter")), None)
+    if taken is None or back is None or back.operands[0].type != taken.operands[0].type:
+        return None
+    (old, *starts), array, at = taken.operands, back.operands[0], ir.InsertionPoint(operation)
+    loop, shape = _loop_of(old), [*ir.RankedTensorType(place.state.type).shape]
+    sizes = [*ir.DenseI64ArrayAttr(taken.attributes["slice_sizes"])]
+    moved = [d for d, start in enumerate(starts) if sizes[d] == 1 and not _is_constant(start)]
+    kept = [d for d in range(len(sizes)) if d not in moved[: len(sizes) - len(shape)]]
+    if _loop_of(array) != loop or loop is None or [sizes[d] for d in kept] != shape:
+        return None
+    if array != old:  # a new array: it begins as the old one, of which each slice is read before it is written
+        if any(use.owner.operation != back for use in array.uses if use.owner.operation.block == back.block):
+            return None
+        loop.operands[array.arg_number] = loop.operands[old.arg_number]
+    axis, type_ = kept[place.dimension], ir.RankedTensorType(array.type)
+    part = ir.RankedTensorType.get([1 if d == axis else size for d, size in enumerate(sizes)], type_.element_type)
+    new = ir.Operation.create(_RESHAPE, [part], [new], ip=at).results[0]
+    starts[axis] = ir.Operation.create("stablehlo.convert", [starts[axis].type], [position], ip=at).results[0]
+    updated = _updated(operation, array, new, starts)
+    attributes = {"slice_sizes": taken.attributes["slice_sizes"]}
+    read = ir.Operation.create(
+        _TAKE, [taken.results[0].type], [updated, *[*taken.operands][1:]], attributes, loc=taken.location, ip=at
+    )
+    back.results[0].replace_all_uses_with(updated)
+    back.erase()
+    return ir.Operation.create(_RESHAPE, [place.state.type], [read.results[0]], ip=at).results[0]
+
+
+def _is_constant(value: Any) -> bool:
+    maker = _maker(value)
+    return maker is not None and maker.name == "stablehlo.constant"
 
 
 def _update_pieces(whole: Any) -> bool:
@@ -234,5 +326,10 @@ def _constant(operation: Any, type_: Any, number: int) -> Any:
 
 
 def _maker(value: Any) -> Any | None:
-    """Returns the operation that computes a value; None for an argument of a block."""
+    """Returns the operation that computes a value, also in front of a loop that carries it unchanged; None for other arguments."""
+    while (loop := _loop_of(value)) is not None:
+        body, number = loop.regions[1].blocks[0], value.arg_number
+        if [*body.operations][-1].operation.operands[number] != body.arguments[number]:
+            return None
+        value = loop.operands[number]
     return value.owner.operation if isinstance(value.owner, (ir.Operation, ir.OpView)) else None

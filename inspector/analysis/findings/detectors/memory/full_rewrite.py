@@ -1,30 +1,40 @@
 """State of which only a slice changes, but which is written as a whole: caches that are concatenated or masked.
 
 Four forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, a concatenation of slices of the
-cache with new values, and a slice that is updated in a wider type than that of the cache.
+cache with new values, and a slice that is updated in a wider type than that of the cache. The cache may be a slice itself, which a loop
+takes and writes back: that of each layer in a scan over layers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.cost.kernel_time import COMPUTING, CYCLES
-from inspector.analysis.findings.before import MOVING, moved_from, uses
+from inspector.analysis.findings.before import MOVING, full_name, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.detectors.memory.loop_slices import (
+    COPYING,
+    VIEWS,
+    LoopSlice,
+    initial,
+    is_new,
+    kernels_of_new_array,
+    loop_slice,
+    written_back,
+)
 from inspector.analysis.findings.edits import Edit, UpdateSlices
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
+from inspector.hlo.loops import carried_index
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import merged_names
 from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
 _LEAST_LENGTH = 8
-_VIEWS = frozenset({"bitcast", "get-tuple-element", "copy-done"})
-_COPYING = frozenset({"copy", "copy-start"})
 _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _READ = (
@@ -43,6 +53,8 @@ class _Rewrite(NamedTuple):
       how: how it is written, in words.
       remedy: code to write instead.
       is_provable: whether a proof can update the slice: it has one position, and the others stay.
+      part: the slice of an array that the array is; None if it is a whole one.
+      update: the update that writes the slice back.
     """
 
     value: Value
@@ -51,6 +63,13 @@ class _Rewrite(NamedTuple):
     how: str
     remedy: str
     is_provable: bool
+    part: LoopSlice | None = None
+    update: Value | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The full names of the operations that write the array."""
+        return (full_name(self.value), *([] if self.update is None else [full_name(self.update)]))
 
 
 def full_rewrite(subject: Subject) -> Iterator[Finding]:
@@ -62,11 +81,23 @@ def full_rewrite(subject: Subject) -> Iterator[Finding]:
         if math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
             continue
         rewrite = _rewritten(value)
-        if rewrite is not None and _is_result(value):
-            found.setdefault(name, []).append(rewrite)
+        if rewrite is not None and (kept := _kept(rewrite)) is not None:
+            found.setdefault(name, []).append(kept)
     for name, rewrites in found.items():
         if _is_slower(subject, name, rewrites[0]):
             yield _finding(subject, name, rewrites)
+
+
+def _kept(rewrite: _Rewrite) -> _Rewrite | None:
+    """Returns a rewrite whose array is a result, or is written back to where a loop took it; None for others."""
+    part = loop_slice(rewrite.state)
+    if part is None:
+        return rewrite if _is_result(rewrite.value) else None
+    update = written_back(rewrite.value, part)
+    if update is None:
+        return None
+    remedy = _IN_LOOP.get(rewrite.remedy, rewrite.remedy)
+    return rewrite._replace(remedy=remedy, part=part, update=update)
 
 
 def _is_slower(subject: Subject, name: str, rewrite: _Rewrite) -> bool:
@@ -76,7 +107,7 @@ def _is_slower(subject: Subject, name: str, rewrite: _Rewrite) -> bool:
     convert the whole array: TPUs update the slice in place, and CPUs compute with wider floats anyway.
     """
     platform = subject.compiled.program.platform
-    if rewrite.remedy == _UPDATE_EACH:
+    if rewrite.remedy in (_UPDATE_EACH, _IN_LOOP[_UPDATE_EACH]):
         return platform != "tpu"
     if rewrite.remedy != _NARROW_UPDATE:
         return True
@@ -87,21 +118,16 @@ def _is_slower(subject: Subject, name: str, rewrite: _Rewrite) -> bool:
 def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Finding:
     first = max(rewrites, key=lambda each: each.value.instruction.shape.byte_size)
     value, length = first.value, first.length
-    shape, is_ring = value.instruction.shape, first.remedy == _RING_UPDATE
-    argument = subject.argument(first.state)
-    which = f"`{argument}`" if argument else "An array that a loop carries"
-    more = f" and {counted(len(rewrites) - 1, 'other array')}" if len(rewrites) > 1 else ""
-    size = _device_bytes(subject, first, name)
-    per_device = " per device" if subject.compiled.program.device_count > 1 else ""
-    title = (
-        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(size)}{per_device}){more}"
-        f" {'are' if more else 'is'} written as a whole {first.how}, though 1 of {length} parts {'is new' if is_ring else 'changes'}."
-    )
+    is_ring = first.remedy in (_RING_UPDATE, _IN_LOOP[_RING_UPDATE])
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
-    kernels = list(subject.kernels.of([name]))
+    names = [*dict.fromkeys(each for rewrite in rewrites for each in rewrite.names)]
+    kernels = list(subject.kernels.of(names))
     sizes = frozenset(_device_bytes(subject, each, name) for each in rewrites)
-    rewriting, is_in_cycles = _rewriting_part(subject, kernels, name, sizes)
+    rewriting, temporary, is_in_cycles = _rewriting_part(subject, kernels, names, sizes)
     copies = _copies(subject, kernels)
+    updates = [each.update for each in rewrites if each.part and each.update and is_new(each.update, each.part)]
+    made = [*kernels_of_new_array(subject, subject.kernels.of(map(full_name, updates)))]
+    copies = [*dict.fromkeys(each for each in (*copies, *made) if each not in kernels)]
     rewriting *= 1 - 1 / length
     spent, copied = _weight(subject, kernels), _weight(subject, copies)
     saved = (rewriting * spent + copied) / (spent + copied) if copied else rewriting
@@ -112,11 +138,38 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
         for is_said, text in ((True, _CAUTION), (is_ring, _RING), (is_in_cycles, _IN_CYCLES), (is_read, _READ))
         if is_said
     ]
+    copied_bytes = sum(_copied_bytes(subject.module.instruction(each)) for each in copies)
     return subject.finding(
-        KIND, title, first.remedy, instructions=[*kernels, *copies], frames=frames, saved_part=saved, is_upper_bound=is_upper_bound,
-        gain_bytes=sum(subject.module.instruction(each).shape.byte_size for each in copies),
+        KIND, _title(subject, name, rewrites, first, is_ring=is_ring), first.remedy, instructions=[*kernels, *copies], frames=frames,
+        saved_part=saved, is_upper_bound=is_upper_bound,
+        gain_bytes=copied_bytes + (temporary if any(each.part for each in rewrites) else 0),
         caution=" ".join(cautions), edits=_edits(subject, name, rewrites) if all(each.is_provable for each in rewrites) else None,
     )  # fmt: skip
+
+
+def _title(subject: Subject, name: str, rewrites: Sequence[_Rewrite], first: _Rewrite, *, is_ring: bool) -> str:
+    shape, part = first.value.instruction.shape, first.part
+    array = first.state if part is None else part.array
+    argument = subject.argument(array) or ("" if part is None else subject.argument(initial(array) or array))
+    which = f"`{argument}`" if argument else "An array that a loop carries"
+    per_device = " per device" if subject.compiled.program.device_count > 1 else ""
+    size = f"{format_bytes(_device_bytes(subject, first, name))}{per_device}"
+    what = f"{shape.element_type}[{','.join(map(str, shape.dimensions))}], {size}"
+    count = len(rewrites) - 1
+    others = f" and {'those of ' * (part is not None)}{counted(count, 'other array')}" * bool(count)
+    is_one = part is None and not count
+    if part is not None:
+        which = f"The slices of {which if argument else 'an array that a loop carries'}"
+        what = f"{what} each"
+    return (
+        f"{which} ({what}){others} {'is' if is_one else 'are'} written as a whole {first.how}, "
+        f"though 1 of {first.length} parts {'is new' if is_ring else 'changes'}."
+    )
+
+
+def _copied_bytes(kernel: Instruction) -> int:
+    """Returns the bytes of the new array of a copy; 0 for other kernels, which write to memory that is counted otherwise."""
+    return kernel.shape.byte_size if kernel.opcode in COPYING else 0
 
 
 def _device_bytes(subject: Subject, rewrite: _Rewrite, name: str) -> int:
@@ -143,14 +196,14 @@ def _copies(subject: Subject, kernels: Sequence[str]) -> list[str]:
         waiting = [subject.module.instruction(each)]
         while waiting:
             users = waiting.pop().users
-            waiting += [user for user in users if user.opcode in _VIEWS]
-            found.update((user.name, None) for user in users if user.opcode in _COPYING and _is_carried(user))
+            waiting += [user for user in users if user.opcode in VIEWS]
+            found.update((user.name, None) for user in users if user.opcode in COPYING and _is_carried(user))
     return [each for each in found if each in subject.points]
 
 
 def _is_carried(copy: Instruction) -> bool:
     """Reports whether a copy is a result of its computation."""
-    return any(user.is_root or (user.opcode in _VIEWS and _is_carried(user)) for user in copy.users) or copy.is_root
+    return any(user.is_root or (user.opcode in VIEWS and _is_carried(user)) for user in copy.users) or copy.is_root
 
 
 def _weight(subject: Subject, kernels: Sequence[str]) -> float:
@@ -163,6 +216,10 @@ def _is_read(rewrite: _Rewrite) -> bool:
     """Reports whether something other than the rewrite reads the array as it was before."""
     value = rewrite.value
     own = {value, *value.operands}
+    if rewrite.part is not None and rewrite.update is not None and is_new(rewrite.update, rewrite.part):
+        readers = {use.user.instruction.opcode for use in uses(rewrite.part.array) if use.user is not None}
+        if readers - {"while"}:  # the array must be copied if something else needs it
+            return True
     if value.instruction.opcode == "convert":  # of an update of the array in the wider type
         own.update(value.operand(0).operands)
     return any(use.user not in own for use in uses(source(rewrite.state)))
@@ -174,16 +231,34 @@ def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[E
     ended = [] if isinstance(subject.before, Unavailable) else [*results(subject.before)]
     pairs = list[tuple[int, int]]()
     for rewrite in rewrites:
-        instruction = source(rewrite.state).instruction
+        array = rewrite.state if rewrite.part is None else initial(rewrite.part.array) or rewrite.part.array
+        instruction = source(array).instruction
         number = instruction.parameter_number
         argument = arguments.get(number) if number is not None and instruction.computation.is_entry else None
-        if argument is not None and number is not None and not argument.donated and rewrite.value in ended:
-            pairs.append((number, ended.index(rewrite.value)))
+        result = next((n for n, each in enumerate(ended) if _is_version(each, rewrite)), None)
+        if argument is not None and number is not None and not argument.donated and result is not None:
+            pairs.append((number, result))
     return (UpdateSlices((name,), tuple(pairs)),)
 
 
-def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, sizes: frozenset[int]) -> tuple[float, bool]:
-    """Returns the part of the kernels' time, or of their bytes without roofs, that the rewrite takes, and whether it is an upper bound.
+def _is_version(result: Value, rewrite: _Rewrite) -> bool:
+    """Reports whether a result is the new version of an array, also if a loop updates slices of it."""
+    if rewrite.update is None:
+        return result == rewrite.value
+    carried, instruction = rewrite.update.operand(0), result.instruction
+    return (
+        instruction.opcode == "get-tuple-element"
+        and instruction.operands[0] == carried.calls[-1]
+        and int(instruction.proto.tuple_index) == carried_index(carried.instruction)
+    )
+
+
+def _rewriting_part(
+    subject: Subject, kernels: Sequence[str], names: Sequence[str], sizes: frozenset[int]
+) -> tuple[float, int, bool]:
+    """Returns the part of the kernels' time that the rewrite takes, the bytes of the new versions, and whether it is an upper bound.
+
+    Without roofs it is the part of their bytes.
 
     A kernel that computes more still reads the arrays for that, and may be limited by what it computes. If the compiler's cycles limit it,
     no part of them is known to be the rewrite's: it is at most the time in which the arrays are read and written.
@@ -191,17 +266,18 @@ def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, sizes: 
     Args:
       subject: the program.
       kernels: the kernels that write the arrays.
-      name: the full name of the operation that writes them.
+      names: the full names of the operations that write them.
       sizes: bytes of the arrays.
     """
     peak = subject.roofline.peak
     has_roofs = not isinstance(subject.seconds(kernels), Unavailable)
-    saved = spent = 0.0
+    saved, spent, temporary = 0.0, 0.0, 0
     is_upper_bound = False
     for each in kernels:
         kernel, point = subject.module.instruction(each), subject.points[each]
         runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
-        arrays = _accessed_arrays(kernel, name, sizes)
+        arrays = _accessed_arrays(kernel, names, sizes)
+        temporary += arrays.temporary
         accessed = subject.accessed(each)
         moved = accessed if arrays.only else min(accessed, runs * (arrays.written + arrays.read - arrays.used))
         if not has_roofs or isinstance(peak, Unavailable) or isinstance(point.least_s, Unavailable):
@@ -218,7 +294,7 @@ def _rewriting_part(subject: Subject, kernels: Sequence[str], name: str, sizes: 
                 most = runs * (arrays.written + arrays.read)
                 left_s = max(left_s, seconds - most / peak.memory_bytes_per_s)
         saved, spent = saved + max(0.0, seconds - left_s), spent + seconds
-    return (min(1.0, saved / spent) if spent else 1.0), is_upper_bound
+    return (min(1.0, saved / spent) if spent else 1.0), temporary, is_upper_bound
 
 
 class _Arrays(NamedTuple):
@@ -229,45 +305,73 @@ class _Arrays(NamedTuple):
       written: bytes of the new versions.
       read: bytes of the arrays that it reads.
       used: bytes of those that its other results need.
+      temporary: bytes of the new versions that it does not write into a larger array.
     """
 
     only: bool
     written: int
     read: int
     used: int
+    temporary: int
 
 
-def _accessed_arrays(kernel: Instruction, name: str, sizes: frozenset[int]) -> _Arrays:
-    """Returns the arrays of certain sizes that a kernel reads and rewrites."""
+def _accessed_arrays(kernel: Instruction, names: Collection[str], sizes: frozenset[int]) -> _Arrays:
+    """Returns the arrays of certain sizes that a kernel reads and rewrites. They may be slices of larger arrays."""
     if kernel.opcode != "fusion":
-        return _Arrays(only=True, written=kernel.shape.byte_size, read=kernel.shape.byte_size, used=0)
-    root = kernel.called_computations[0].root
+        size = _written_bytes(kernel)
+        is_only = size in sizes
+        return _Arrays(is_only, size, size, 0 if is_only else 2 * size, 0)
+    computation = kernel.called_computations[0]
+    root = computation.root
     results = root.operands if root.opcode == "tuple" else (root,)
-    alike = {r for r in results if r.shape.byte_size in sizes}
-    written = {r for r in alike if _is_of(r, name)} or alike  # the compiler may give the results other names
+    alike = {r for r in results if _written_bytes(r) in sizes}
+    written = {r for r in alike if _is_of(r, names)} or alike  # the compiler may give the results other names
     others = [r for r in results if r not in written]
 
-    def size(values: Iterable[Instruction]) -> int:
-        return sum(each.shape.byte_size for each in values if each.shape.byte_size in sizes)
+    def read(values: Iterable[Instruction]) -> int:
+        return sum(each.shape.byte_size for each in values if _is_input(each) and each.shape.byte_size in sizes)
 
-    return _Arrays(not others, size(written), size(kernel.called_computations[0].parameters), size(_inputs(others)))
+    return _Arrays(
+        only=not others,
+        written=sum(map(_written_bytes, written)),
+        read=read(computation.instructions),
+        used=read(_needed(others)),
+        temporary=sum(each.shape.byte_size for each in written if each.shape.byte_size in sizes),
+    )
 
 
-def _is_of(result: Instruction, name: str) -> bool:
-    """Reports whether an instruction, past bitcasts, comes from the operation with a full name."""
-    while result.opcode == "bitcast":
-        (result,) = result.operands
-    return name in merged_names(result.op_name)
+def _is_input(value: Instruction) -> bool:
+    """Reports whether an instruction of a kernel is an array that it reads, or a slice of one."""
+    return value.opcode == "parameter" or (
+        value.opcode == "dynamic-slice" and _unnamed(value.operands[0]).opcode == "parameter"
+    )
 
 
-def _inputs(results: Sequence[Instruction]) -> set[Instruction]:
-    """Returns the parameters of a computation that some of its results depend on."""
+def _written_bytes(result: Instruction) -> int:
+    """Returns the bytes of a result that are written: those of the slice if it is updated in place."""
+    result = _unnamed(result)
+    return result.operands[1].shape.byte_size if result.opcode == "dynamic-update-slice" else result.shape.byte_size
+
+
+def _unnamed(value: Instruction) -> Instruction:
+    while value.opcode == "bitcast":
+        (value,) = value.operands
+    return value
+
+
+def _is_of(result: Instruction, names: Collection[str]) -> bool:
+    """Reports whether an instruction, past bitcasts, comes from one of the operations with the full names."""
+    return any(name in names for name in merged_names(_unnamed(result).op_name))
+
+
+def _needed(results: Sequence[Instruction]) -> set[Instruction]:
+    """Returns the instructions of a computation that some of its results depend on."""
     waiting, seen = [*results], set(results)
     while waiting:
         new = set(waiting.pop().operands) - seen
         seen |= new
         waiting += new
-    return {each for each in seen if each.opcode == "parameter"}
+    return seen
 
 
 def _rewritten(value: Value) -> _Rewrite | None:
@@ -292,6 +396,13 @@ _UPDATE_EACH = (
     "  # with the cache donated"
 )
 _UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
+_IN_CARRY = "  # the caches of all layers, in the carry of the loop; then read caches[layer]"
+_IN_LOOP = {
+    _UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None], (layer, 0, i, 0)){_IN_CARRY}",
+    _RING_UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None], (layer, 0, i % length, 0)){_IN_CARRY}",
+    _UPDATE_EACH: f"caches.at[layer, jnp.arange(len(positions)), positions].set(new){_IN_CARRY}",
+    _NARROW_UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None].astype(caches.dtype), (layer, 0, i, 0)){_IN_CARRY}",
+}
 
 
 def _selected(value: Value) -> _Rewrite | None:
@@ -405,12 +516,13 @@ def _fewest(value: Value) -> int:
 
 
 def _is_state(state: Value, result: Value) -> bool:
-    """Reports whether a value is an argument of the program or carried by a loop, and has the shape of the result."""
-    instruction = source(state).instruction
+    """Reports whether a value is an argument of the program or carried by a loop, or a slice of one, with the shape of the result."""
+    part = loop_slice(state)
+    instruction = source(state if part is None else part.array).instruction
     is_kept = (instruction.opcode == "parameter" and instruction.computation.is_entry) or (
         instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter"
     )
-    return is_kept and instruction.shape.dimensions == result.instruction.shape.dimensions
+    return is_kept and source(state).instruction.shape.dimensions == result.instruction.shape.dimensions
 
 
 def _is_result(value: Value) -> bool:
