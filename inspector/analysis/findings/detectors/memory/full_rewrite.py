@@ -127,7 +127,8 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     copies = _copies(subject, kernels)
     updates = [each.update for each in rewrites if each.part and each.update and is_new(each.update, each.part)]
     made = [*kernels_of_new_array(subject, subject.kernels.of(map(full_name, updates)))]
-    copies = [*dict.fromkeys(each for each in (*copies, *made) if each not in kernels)]
+    cut = _slices(subject, rewrites, kernels)
+    copies = [*dict.fromkeys(each for each in (*copies, *made, *cut) if each not in kernels)]
     rewriting *= 1 - 1 / length
     spent, copied = _weight(subject, kernels), _weight(subject, copies)
     saved = (rewriting * spent + copied) / (spent + copied) if copied else rewriting
@@ -167,9 +168,35 @@ def _title(subject: Subject, name: str, rewrites: Sequence[_Rewrite], first: _Re
     )
 
 
-def _copied_bytes(kernel: Instruction) -> int:
-    """Returns the bytes of the new array of a copy; 0 for other kernels, which write to memory that is counted otherwise."""
-    return kernel.shape.byte_size if kernel.opcode in COPYING else 0
+def _copied_bytes(copy: Instruction) -> int:
+    """Returns the bytes of main memory that a copy needs beside its result; 0 for other kernels.
+
+    A copy from faster memory, such as a TPU's vector memory, only writes the result to main memory.
+    """
+    if copy.opcode not in COPYING:
+        return 0
+    copied = copy.operands[0].shape
+    return 0 if copied.layout is not None and copied.layout.memory_space else copied.byte_size
+
+
+def _slices(subject: Subject, rewrites: Iterable[_Rewrite], kernels: Sequence[str]) -> list[str]:
+    """Returns kernels that do nothing but cut slices for a concatenation by other kernels."""
+    concatenated = (each.value for each in rewrites if each.value.instruction.opcode == "concatenate")
+    names = [full_name(part) for each in concatenated for part in each.operands if part.instruction.opcode == "slice"]
+    cut = [each for each in subject.kernels.of(names) if subject.module.instruction(each).opcode == "slice"]
+    return [each for each in cut if _readers(subject.module.instruction(each)) <= {*kernels}]
+
+
+def _readers(kernel: Instruction) -> set[str]:
+    """Returns the names of the instructions that use a kernel's result."""
+    users, waiting = set[str](), [kernel]
+    while waiting:
+        for user in waiting.pop().users:
+            if user.opcode in VIEWS:
+                waiting.append(user)
+            else:
+                users.add(user.name)
+    return users
 
 
 def _device_bytes(subject: Subject, rewrite: _Rewrite, name: str) -> int:
@@ -290,9 +317,8 @@ def _rewriting_part(
             memory_s = known.units.get("main memory", 0.0) * (1 - moved / accessed if accessed else 1.0)
             left_s = runs * max(memory_s, *(known.units.get(unit, 0.0) for unit in COMPUTING))
             if known.unit == CYCLES:
-                is_upper_bound = True
-                most = runs * (arrays.written + arrays.read)
-                left_s = max(left_s, seconds - most / peak.memory_bytes_per_s)
+                is_upper_bound = is_upper_bound or moved > 0.0
+                left_s = max(left_s, seconds - moved / peak.memory_bytes_per_s)
         saved, spent = saved + max(0.0, seconds - left_s), spent + seconds
     return (min(1.0, saved / spent) if spent else 1.0), temporary, is_upper_bound
 
