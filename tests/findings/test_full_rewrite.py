@@ -436,8 +436,7 @@ def in_the_array_of_all_layers(memories: Any, x: Any, i: Any, weights: Any) -> A
     return jax.lax.fori_loop(0, len(weights), layer, (x, memories))
 
 
-@pytest.mark.parametrize("is_carried", [True, False])
-@pytest.mark.parametrize("write", [masked, multiplied])
+@pytest.mark.parametrize(("write", "is_carried"), [(masked, False), (multiplied, True)])
 def test_slices_of_a_loop(write: Any, is_carried: bool) -> None:
     (finding,) = found(KIND, of_each_layer(write, is_carried), LAYERS, NEW, INDEX, WEIGHTS, donate_argnums=0)
     assert finding.title.startswith("The slices of `memories` (f32[256,64], 64 KiB each) are written as a whole by ")
@@ -467,6 +466,16 @@ def test_slices_of_a_loop(write: Any, is_carried: bool) -> None:
             0, 3, lambda n, m: m.at[n, :64].set(masked(weights[n], x + n, i)), memories
         ),  # of another array, into one that has values
         lambda memories, x, i, weights: jax.lax.scan(lambda x, m: (x + masked(m, x, i).sum(), x), x, memories),
+        lambda memories, x, i, weights: jax.lax.fori_loop(
+            0,
+            4,
+            lambda n, c: (c[0].at[n].set(masked(c[0][n], x, i)), c[1] + jnp.tanh(c[0][n])),
+            (memories, jnp.zeros((256, 64))),
+        ),  # the slice before is needed too, so that XLA may copy the array
+        lambda memories, x, i, weights: (
+            jax.lax.scan(lambda x, m: (x, masked(m, x, i)), x, memories),
+            memories.sum(1),
+        ),  # the array before is needed too
     ],
 )
 def test_slices_of_a_loop_that_are_not_rewritten(fun: Any) -> None:

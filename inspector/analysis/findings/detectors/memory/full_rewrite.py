@@ -20,6 +20,7 @@ from inspector.analysis.findings.detectors.memory.loop_slices import (
     LoopSlice,
     initial,
     is_new,
+    is_read_elsewhere,
     kernels_of_new_array,
     loop_slice,
     written_back,
@@ -94,7 +95,7 @@ def _kept(rewrite: _Rewrite) -> _Rewrite | None:
     if part is None:
         return rewrite if _is_result(rewrite.value) else None
     update = written_back(rewrite.value, part)
-    if update is None:
+    if update is None or _is_read(rewrite) or is_read_elsewhere(part, update):  # XLA may copy the whole array for that
         return None
     remedy = _IN_LOOP.get(rewrite.remedy, rewrite.remedy)
     return rewrite._replace(remedy=remedy, part=part, update=update)
@@ -243,10 +244,6 @@ def _is_read(rewrite: _Rewrite) -> bool:
     """Reports whether something other than the rewrite reads the array as it was before."""
     value = rewrite.value
     own = {value, *value.operands}
-    if rewrite.part is not None and rewrite.update is not None and is_new(rewrite.update, rewrite.part):
-        readers = {use.user.instruction.opcode for use in uses(rewrite.part.array) if use.user is not None}
-        if readers - {"while"}:  # the array must be copied if something else needs it
-            return True
     if value.instruction.opcode == "convert":  # of an update of the array in the wider type
         own.update(value.operand(0).operands)
     return any(use.user not in own for use in uses(source(rewrite.state)))

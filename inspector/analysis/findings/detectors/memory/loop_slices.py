@@ -69,6 +69,14 @@ def is_new(update: Value, part: LoopSlice) -> bool:
     return not _is_same(update.operand(0), part.array)
 
 
+def is_read_elsewhere(part: LoopSlice, update: Value) -> bool:
+    """Reports whether something but the slice needs the array as it was before the update."""
+    users = [use.user for use in uses(part.array)]
+    if is_new(update, part):
+        return len(users) != 1 or users[0] is None or users[0].instruction.opcode != "while"
+    return any(user not in (part.taken, update) for user in users)
+
+
 def initial(value: Value) -> Value | None:
     """Returns the initial value of an array that a loop carries; None for others."""
     index = carried_index(value.instruction)
