@@ -327,3 +327,17 @@ def test_a_new_version_that_is_split_is_not_counted(donated: tuple[int, ...]) ->
 def test_the_gain_without_donation_is_an_upper_bound() -> None:
     (finding,) = found((momentum, (weights(), weights(), X)))
     assert finding.gain_bytes / 2 < finding.prove(run=False).gain_bytes <= finding.gain_bytes
+
+
+OPPOSITE = {"v": (None, "d"), "w": ("d",)}  # of the larger dimension
+
+
+def states(is_split: bool) -> Any:
+    split = {name: array(shape, *OPPOSITE[name]) for name, shape in SHAPES.items()}
+    moments = split if is_split else weights()
+    return {"p": split, "m": moments, "v": moments}
+
+
+def test_state_is_split_like_its_parameter() -> None:
+    (finding,) = found((adam, (states(is_split=False), X)))
+    assert "\n    \"['m']['v']\": P(None, 'd'),\n    \"['m']['w']\": P('d'),\n" in finding.remedy

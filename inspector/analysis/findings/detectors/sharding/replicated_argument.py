@@ -260,13 +260,32 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
     for axis in sorted(sharding.replicated_over, key=lambda axis: -axis_size(sharding, axis)):
         if not any(_splits(other, axis) for other in arrays):
             continue
-        for dimension in sorted(range(len(sharding.shape)), key=lambda d: -sharding.part_shape[d]):
+        for dimension in _dimensions(array, sharding, axis, arrays):
             whole_count = axis_size(sharding, axis) * math.prod(
                 axis_size(sharding, a) for a in sharding.axes[dimension]
             )
             if sharding.shape[dimension] and sharding.shape[dimension] % whole_count == 0:
                 return _Whole(array, sharding, array.number, byte_size, (axis,), dimension)
     return None
+
+
+def _dimensions(array: ArraySharding, sharding: Sharding, axis: str, arrays: Sequence[ArraySharding]) -> list[int]:
+    """Returns the dimensions of an array, first the one in which the axis splits its counterpart, then by size.
+
+    The counterpart is the argument of the same shape whose path ends with the most equal keys: the moment `mu['w']` belongs to the
+    parameter `params['w']`.
+    """
+    keys = path_keys(array.name)[::-1]
+    counterpart, most = -1, 0
+    for other in arrays:
+        if other.number == array.number or other.shape != array.shape or isinstance(other.sharding, Unavailable):
+            continue
+        pairs = zip(keys, path_keys(other.name)[::-1], strict=False)
+        equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        split = [d for d, axes in enumerate(other.sharding.axes) if axis in axes]
+        if split and equal > most:
+            counterpart, most = split[0], equal
+    return sorted(range(len(sharding.shape)), key=lambda d: (d != counterpart, -sharding.part_shape[d]))
 
 
 def _is_by_element(subject: Subject, array: ArraySharding) -> bool:
