@@ -332,12 +332,43 @@ def test_the_gain_without_donation_is_an_upper_bound() -> None:
 OPPOSITE = {"v": (None, "d"), "w": ("d",)}  # of the larger dimension
 
 
+def constrained(state: Any, x: jax.Array, shardings: Any) -> Any:
+    """The new state is constrained inside the step, by a function of its own."""
+
+    @jax.jit
+    def kept(state: Any) -> Any:
+        return jax.tree.map(jax.lax.with_sharding_constraint, state, shardings)
+
+    return kept(adam(state, x))
+
+
 def states(is_split: bool) -> Any:
     split = {name: array(shape, *OPPOSITE[name]) for name, shape in SHAPES.items()}
     moments = split if is_split else weights()
     return {"p": split, "m": moments, "v": moments}
 
 
+def step_of(form: str, is_split: bool) -> inspector.Compiled:
+    state = states(is_split)
+    shardings = jax.tree.map(lambda each: each.sharding, state)
+    step: Any = jax.jit(lambda state, x: constrained(state, x, shardings), donate_argnums=0)
+    if form == "out_shardings":
+        step = jax.jit(adam, donate_argnums=0, out_shardings=shardings)
+    return inspector.lower(step, state, X).compile(target="cpu:8")
+
+
 def test_state_is_split_like_its_parameter() -> None:
     (finding,) = found((adam, (states(is_split=False), X)))
     assert "\n    \"['m']['v']\": P(None, 'd'),\n    \"['m']['w']\": P('d'),\n" in finding.remedy
+
+
+@pytest.mark.parametrize("form", ["out_shardings", "constraints"])
+def test_the_proof_splits_the_new_versions_too(form: str) -> None:
+    """Also those with a requested sharding."""
+    before, after = step_of(form, is_split=False), step_of(form, is_split=True)
+    (finding,) = before.findings(kinds=["replicated-argument"])
+    assert "out_shardings and sharding constraints" in finding.remedy
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes > 0
+    assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.1)

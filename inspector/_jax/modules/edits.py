@@ -17,6 +17,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
+from inspector._jax.modules.constraints import constraints_between
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import callee_of, functions_of, hoist_collectives
 from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
@@ -127,6 +128,36 @@ def _split_parameter(module: ir.Module, parameter: int, dimension: int, axis: st
     attributes[parameter][_SHARDY] = ir.Attribute.parse(_sharding_text(mesh, dimensions))
     _set(main, "arg_attrs", attributes)
     return 1
+
+
+def _split_versions(module: ir.Module, parameter: int, results: Sequence[int], dimension: int, axis: str) -> int:
+    """Splits the new versions of a parameter over one more axis of Shardy's mesh, where they have a sharding without it.
+
+    A result without a sharding gets that of the parameter. Constraints of values that depend on the parameter, and on which a
+    new version depends, are changed too.
+    """
+    main = _main(module)
+    own = _argument_attributes(main)[parameter].get(_SHARDY)
+    if own is None:
+        return 0
+    attributes = _argument_attributes(main, "res_attrs")
+    for number in results:
+        known = attributes[number].get(_SHARDY)
+        attributes[number][_SHARDY] = own if known is None else _with_axis(known, dimension, axis)
+    _set(main, "res_attrs", attributes)
+    for operation in constraints_between(module, main, parameter, results):
+        operation.attributes["sharding"] = _with_axis(operation.attributes["sharding"], dimension, axis)
+    return 1
+
+
+def _with_axis(sharding: Any, dimension: int, axis: str) -> Any:
+    """Returns a sharding with one more axis in a dimension; the same if it has the axis, or as many dimensions."""
+    text = str(sharding)
+    dimensions = _dimensions(text)
+    if f'"{axis}"' in text or dimension >= len(dimensions):
+        return sharding
+    dimensions[dimension] = ", ".join(filter(None, (dimensions[dimension].removesuffix("?").strip(" ,"), f'"{axis}"')))
+    return ir.Attribute.parse(_sharding_text(text.partition("@")[2].partition(",")[0], dimensions))
 
 
 def _keep_result(module: ir.Module, result: int, axes: Sequence[Sequence[str]]) -> int:
@@ -373,6 +404,7 @@ def _drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
+    "SplitVersions": _split_versions,
     "KeepResult": _keep_result,
     "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,
@@ -478,9 +510,9 @@ def _main(module: ir.Module) -> Any:
     return next(each.operation for each in module.body.operations if stablehlo.is_main(each.operation))
 
 
-def _argument_attributes(function: Any) -> list[dict[str, Any]]:
-    known = stablehlo.argument_attributes(function, "arg_attrs")
-    return known or [{} for _ in stablehlo.function_type(function).inputs]
+def _argument_attributes(function: Any, name: str = "arg_attrs") -> list[dict[str, Any]]:
+    known, types = stablehlo.argument_attributes(function, name), stablehlo.function_type(function)
+    return known or [{} for _ in (types.inputs if name == "arg_attrs" else types.results)]
 
 
 def _set(function: Any, name: str, attributes: Sequence[Mapping[str, Any]]) -> None:

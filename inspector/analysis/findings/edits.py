@@ -48,6 +48,23 @@ class SplitParameter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SplitVersions:
+    """Splits the new versions of a parameter like it: results, and constrained values between the parameter and them.
+
+    Attributes:
+      parameter: its number. It is split already.
+      results: the positions of the new versions.
+      dimension: the dimension to split.
+      axis: the mesh axis.
+    """
+
+    parameter: int
+    results: tuple[int, ...]
+    dimension: int
+    axis: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeepResult:
     """Returns a result in the sharding that it has, although the changes could lead to another one.
 
@@ -313,6 +330,7 @@ class TraceAgain:
 Edit = (
     Donate
     | SplitParameter
+    | SplitVersions
     | KeepResult
     | MoveAxis
     | GatherFirst

@@ -53,7 +53,7 @@ def reached(module: Module, parameter: int) -> Reached:
                 waiting.extend((user.called_computations[0].parameters[number], None) for number in positions)
             elif is_passing(user):
                 waiting.append((user, None))
-            else:
+            elif user.opcode != "reshape" or user.users or user.is_root:  # Shardy leaves unused reshapes beside results
                 opcodes.add(user.opcode)
                 if user.shape.dimensions == value.shape.dimensions:
                     waiting.append((user, None))

@@ -25,7 +25,7 @@ from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.argument_names import argument_root, path_keys
 from inspector.analysis.findings.device_differences import differs
 from inspector.analysis.findings.device_uses import device_uses, read_part
-from inspector.analysis.findings.edits import KeepResult, SplitParameter
+from inspector.analysis.findings.edits import KeepResult, SplitParameter, SplitVersions
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
@@ -156,7 +156,10 @@ def _finding(
 KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
         caution=caution, saved={**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)} or None,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
-        edits=(*(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes), *(_kept(subject, wholes) if is_state else ())),
+        edits=(
+            *(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes),
+            *(_new_versions(subject, wholes) if is_state else ()),
+        ),
     )  # fmt: skip
 
 
@@ -171,7 +174,7 @@ def _remedy(wholes: Sequence[_Whole], *, is_state: bool) -> str:
 def _remedy_below(root: str, wholes: Sequence[_Whole], *, is_state: bool) -> str:
     """Returns the code that splits arrays below one argument."""
     after = "  # once, where it is made"
-    versions = "\n# and the same out_shardings of their new versions" * is_state
+    versions = "\n# and the same out_shardings and sharding constraints of their new versions" * is_state
     if wholes[0].array.name == root:
         return f"{root} = jax.device_put({root}, NamedSharding(mesh, {_split(wholes[0])})){after}{versions}"
     specs = [f'    "{each.array.name[len(root) :]}": {_split(each)},' for each in wholes[:_MOST_SPECS]]
@@ -233,6 +236,14 @@ def _opcodes(kernel: Instruction) -> set[str]:
         return {kernel.opcode}
     inside = kernel.called_computations[0].instructions
     return {each.opcode for each in inside if each.shape.dimensions or each.shape.is_tuple}
+
+
+def _new_versions(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[SplitVersions | KeepResult]:
+    """Yields the edits of the results: new versions are split like the state, and the others stay as they are."""
+    for each in wholes:
+        if each.version is not None:
+            yield SplitVersions(each.parameter, (each.version,), each.dimension, each.axis)
+    yield from _kept(subject, wholes)
 
 
 def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
