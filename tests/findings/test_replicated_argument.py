@@ -11,7 +11,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector.analysis.findings.edits import KeepResult, SplitParameter
+from inspector.analysis.findings.edits import KeepResult, SplitParameter, TakeParts
 from inspector.stages.findings import Finding, Findings
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import peak
@@ -155,13 +155,6 @@ def decoded_and_measured(cache: Any, q: jax.Array) -> Any:
     return decoded(cache, q), jax.lax.with_sharding_constraint(norm, NamedSharding(DM, P("d")))
 
 
-def sliced_by_hand(w: jax.Array) -> jax.Array:
-    def rows(w: jax.Array) -> jax.Array:
-        return jnp.tanh(jax.lax.dynamic_slice_in_dim(w, jax.lax.axis_index("d") * 128, 128))
-
-    return jax.shard_map(rows, mesh=D, in_specs=P(), out_specs=P("d"))(w)
-
-
 @pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
 @pytest.mark.parametrize(
     ("fun", "cache", "q", "axes", "spec"),
@@ -192,6 +185,34 @@ def shared_expert(p: Any, x: jax.Array) -> jax.Array:
     return back + jnp.tanh(x @ p["shared"])
 
 
+def own_rows(x: jax.Array, axis: str, width: int = 0) -> jax.Array:
+    """The rows of a device, and further ones behind them."""
+    count = x.shape[0] // jax.lax.axis_size(axis)
+    return jax.lax.dynamic_slice_in_dim(x, jax.lax.axis_index(axis) * count, count + width)
+
+
+@jax.shard_map(mesh=D, in_specs=P(), out_specs=P("d"))
+def all_pairs(x: jax.Array) -> jax.Array:
+    """Each device has its own targets, and all rows as sources."""
+    return jax.nn.softmax(own_rows(x, "d") @ x.T) @ x
+
+
+@jax.shard_map(mesh=D, in_specs=(P(), P("d")), out_specs=P("d"), check_vma=False)
+def every_turn(x: jax.Array, y: jax.Array) -> jax.Array:
+    """In each turn a device takes the next rows."""
+    rank = jax.lax.axis_index("d")
+    return jax.lax.fori_loop(
+        0, 8, lambda i, y: jnp.tanh(y + jax.lax.dynamic_slice_in_dim(x, (rank + i) % 8 * 32, 32)), y
+    )
+
+
+@jax.shard_map(mesh=D, in_specs=P(), out_specs=P("d"))
+def wider_windows(x: jax.Array) -> jax.Array:
+    """The windows of two devices overlap."""
+    window = own_rows(x, "d", 8)
+    return jnp.tanh(window[:32] - window[8:])
+
+
 SPECS = {"expert": P("d"), "shared": P()}
 EXPERTS = {"expert": array((8, 64, 64), "d"), "shared": array((64, 64))}
 
@@ -200,7 +221,9 @@ EXPERTS = {"expert": array((8, 64, 64), "d"), "shared": array((64, 64))}
     "program",
     [
         (decoded_and_measured, (caches(DM, "d"), array((8, 8, 16), "d", mesh=DM))),
-        (sliced_by_hand, (array((1024, 64)),)),
+        (all_pairs, (array((256, 64)),)),
+        (every_turn, (array((256, 64)), array((256, 64), "d"))),
+        (wider_windows, (array((256, 64)),)),
         (jax.shard_map(shared_expert, mesh=D, in_specs=(SPECS, P("d")), out_specs=P("d")), (EXPERTS, array((512, 64), "d"))),
         (
             lambda p, x: (jnp.einsum("ecd,edf->ecf", x, p["expert"]), x @ p["shared"]),
@@ -211,6 +234,71 @@ EXPERTS = {"expert": array((8, 64, 64), "d"), "shared": array((64, 64))}
 @pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
 def test_silent_where_devices_need_it_whole(program: Program, target: str) -> None:
     assert not found(program, target)
+
+
+SPELLINGS: dict[str, Any] = {
+    "slice": lambda w: own_rows(w, "d"),
+    "index": lambda w: jax.lax.dynamic_index_in_dim(w.reshape(8, -1, 64), jax.lax.axis_index("d"), keepdims=False),
+    "brackets": lambda w: w.reshape(8, -1, 64)[jax.lax.axis_index("d")],
+    "wider type": lambda w: jax.lax.dynamic_slice(w.astype(jnp.bfloat16), (jax.lax.axis_index("d") * 256, 0), (256, 64)).astype(w.dtype),
+}  # fmt: skip
+
+
+def centers(spelling: str, is_split: bool = False) -> Program:
+    """Each device sums its own points."""
+
+    def summed(points: jax.Array, c: jax.Array) -> jax.Array:
+        own = points if is_split else SPELLINGS[spelling](points)
+        return jax.lax.psum(jax.nn.softmax(own @ c.T).T @ own, "d")
+
+    spec = P("d") if is_split else P()
+    return jax.shard_map(summed, mesh=D, in_specs=(spec, P()), out_specs=P()), (
+        array((2048, 64), *spec),
+        array((16, 64)),
+    )
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_part_that_is_sliced_by_hand(spelling: str) -> None:
+    """By the device's position along an axis: the proof passes the part to the body of the `shard_map`."""
+    (finding,) = found(centers(spelling))
+    assert finding.title.endswith("although each device reads only a part of it and slices it by hand.")
+    assert "no slice at axis_index('d')" in finding.remedy
+    assert "P('d')" in finding.remedy
+    proof = finding.prove(run=True)
+    assert proof.verdict == "proven", proof
+    assert proof.values == "equal results" or "agree" in str(proof.values)
+    if spelling == "slice":
+        before, after = (
+            inspector.lower(f, *a).compile(target="cpu:8") for f, a in (centers(spelling), centers("", True))
+        )
+        assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes
+        assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.1)
+
+
+def experts(w: Any, x: jax.Array) -> jax.Array:
+    """Over one axis of two, in a function of the body, from a tree."""
+
+    @jax.jit
+    def down(w: jax.Array) -> jax.Array:
+        return own_rows(w, "d")
+
+    @jax.shard_map(mesh=DM, in_specs=({"up": P("d"), "down": P()}, P("d", "m")), out_specs=P("d", "m"))
+    def layer(w: Any, x: jax.Array) -> jax.Array:
+        return jnp.einsum("etf,efd->etd", jnp.tanh(jnp.einsum("etd,edf->etf", x, w["up"])), down(w["down"]))
+
+    return layer(w, x)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu)])
+def test_weights_that_are_sliced_by_hand(target: str) -> None:
+    w = {"up": array((8, 64, 128), "d", mesh=DM), "down": array((8, 128, 64), mesh=DM)}
+    (finding,) = found((experts, (w, array((8, 64, 64), "d", "m", mesh=DM))), target)
+    assert "\n    \"['down']\": P('d'),\n" in finding.remedy
+    assert finding.edits == (TakeParts((0,), (0,), (("d",),)),)
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.1)
 
 
 def by_hand(state: Any) -> inspector.Compiled:

@@ -23,6 +23,7 @@ from inspector._jax.modules.hoisting import callee_of, functions_of, hoist_colle
 from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
 from inspector._jax.modules.single_floats import narrow_floats
 from inspector._jax.modules.slice_updates import update_slices
+from inspector._jax.modules.sliced_parts import sliced_parts
 from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
@@ -148,6 +149,25 @@ def _split_versions(module: ir.Module, parameter: int, results: Sequence[int], d
     for operation in constraints_between(module, main, parameter, results):
         operation.attributes["sharding"] = _with_axis(operation.attributes["sharding"], dimension, axis)
     return 1
+
+
+def _take_parts(
+    module: ir.Module, parameters: Sequence[int], dimensions: Sequence[int], axes: Sequence[Sequence[str]]
+) -> int:
+    """Splits parameters that bodies of `shard_map` slice by device, and removes the slices; 0 if one has another use."""
+    main = _main(module)
+    taken = [
+        sliced_parts(module, main, parameter, dimension, over)
+        for parameter, dimension, over in zip(parameters, dimensions, axes, strict=True)
+    ]
+    if not all(taken):
+        return 0
+    for parts, parameter, dimension, over in zip(taken, parameters, dimensions, axes, strict=True):
+        for each in parts:
+            each.take()
+        for axis in over:
+            _split_parameter(module, parameter, dimension, axis)
+    return len(parameters)
 
 
 def _with_axis(sharding: Any, dimension: int, axis: str) -> Any:
@@ -405,6 +425,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
     "SplitVersions": _split_versions,
+    "TakeParts": _take_parts,
     "KeepResult": _keep_result,
     "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,

@@ -16,10 +16,13 @@ _SAME = frozenset({"bitcast", "convert", "copy", "copy-done", "copy-start", "res
 _HANDED_ON = frozenset({"parameter", "get-tuple-element", "copy", "copy-done", "copy-start"})
 _DIVIDING = frozenset({"divide", "remainder"})
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add, "divide": operator.floordiv, "multiply": operator.mul, "remainder": operator.mod,
-    "subtract": operator.sub,
+    "add": operator.add, "and": operator.and_, "divide": operator.floordiv, "maximum": max, "minimum": min,
+    "multiply": operator.mul, "remainder": operator.mod, "shift-left": operator.lshift,
+    "shift-right-logical": operator.rshift, "subtract": operator.sub,
 }  # fmt: skip
 """Operations on integers of at least zero, such as offsets."""
+_OF_POSITIVE = frozenset({"and", "divide", "remainder", "shift-left", "shift-right-logical"})
+"""Operations whose result for negative numbers depends on their type."""
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
 }  # fmt: skip
@@ -58,7 +61,7 @@ def _blocks(part: Instruction, num_partitions: int) -> tuple[int, ...]:
 def by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
     """Returns the value of a scalar integer on each partition.
 
-    It must be computed from the partition id, constants and tables of constants, with the arithmetic of offsets. Fusions, and
+    It must be computed from the partition id, constants and tables of constants, with the arithmetic and comparisons of offsets. Fusions, and
     elements that loops do not change, are followed. Otherwise the result is ().
     """
     if scalar.opcode in _SAME:
@@ -74,14 +77,11 @@ def by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
         one, other = (by_partition(operand, num_partitions) for operand in scalar.operands)
         if len(one) != len(other) or (scalar.opcode in _DIVIDING and not all(other)):
             return ()
+        if scalar.opcode in _OF_POSITIVE and min((*one, *other), default=0) < 0:
+            return ()
         return tuple(_ARITHMETIC[scalar.opcode](a, b) for a, b in zip(one, other, strict=True))
-    if scalar.opcode == "compare" and str(scalar.proto.comparison_direction) in _COMPARISONS:
-        one, other = (by_partition(operand, num_partitions) for operand in scalar.operands)
-        compared = _COMPARISONS[str(scalar.proto.comparison_direction)]
-        return tuple(int(compared(a, b)) for a, b in zip(one, other, strict=True)) if len(one) == len(other) else ()
-    if scalar.opcode == "select":
-        chosen = [by_partition(operand, num_partitions) for operand in scalar.operands]
-        return tuple(a if is_first else b for is_first, a, b in zip(*chosen, strict=True)) if all(chosen) else ()
+    if scalar.opcode in ("compare", "select", "clamp"):
+        return _chosen(scalar, [by_partition(operand, num_partitions) for operand in scalar.operands])
     if scalar.opcode == "dynamic-slice" and len(scalar.operands) == 2:
         source: Instruction | None = scalar.operands[0]
         while source is not None and source.opcode in _HANDED_ON:
@@ -90,6 +90,19 @@ def by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
         at = by_partition(scalar.operands[1], num_partitions)
         return tuple(table[i] for i in at if 0 <= i < len(table))
     return ()
+
+
+def _chosen(scalar: Instruction, operands: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Returns the value on each partition of a comparison, or of an index that is clamped or counted from the end."""
+    if not all(operands):
+        return ()
+    each = list(zip(*operands, strict=True))
+    if scalar.opcode == "compare":
+        compared = _COMPARISONS.get(str(scalar.proto.comparison_direction))
+        return () if compared is None else tuple(int(compared(a, b)) for a, b in each)
+    if scalar.opcode == "select":
+        return tuple(a if condition else b for condition, a, b in each)
+    return tuple(max(low, min(value, high)) for low, value, high in each)
 
 
 def _given(value: Instruction) -> Instruction | None:

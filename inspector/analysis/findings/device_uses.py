@@ -20,7 +20,7 @@ _CALLS = frozenset({"fusion", "call", "async-start"})
 _MOST_VALUES = 2000
 
 Dimensions = tuple[int | None, ...]
-"""For each dimension of a value, the dimension of the argument that it is; None for a part of one, or for another."""
+"""For each dimension of a value, the dimension of the argument that it is, or whose first part it is; None for another."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +119,10 @@ def _passed_on(
 
 
 def _reshaped(before: Shape, after: Shape, dimensions: Dimensions, *, is_bitcast: bool) -> Dimensions:
-    """Returns the dimensions after a reshape: those of the same size between the same dimensions. A bitcast keeps the order in memory."""
+    """Returns the dimensions after a reshape: those that are a dimension before it, or the first part of a dimension that is split.
+
+    A bitcast keeps the order in memory.
+    """
     orders = [[*range(len(shape.dimensions))] for shape in (before, after)]
     if is_bitcast:
         layouts = (before.layout, after.layout)
@@ -129,12 +132,14 @@ def _reshaped(before: Shape, after: Shape, dimensions: Dimensions, *, is_bitcast
         ]
     found: list[int | None] = [None] * len(after.dimensions)
     starts = {
-        (math.prod(before.dimensions[d] for d in orders[0][:n]), before.dimensions[d]): dimensions[d]
+        math.prod(before.dimensions[d] for d in orders[0][:n]): d
         for n, d in enumerate(orders[0])
-    }  # the number of elements in front of a dimension, and its size
+        if before.dimensions[d] > 1
+    }  # by the number of elements in front of a dimension
     for n, d in enumerate(orders[1]):
-        if after.dimensions[d] > 1:
-            found[d] = starts.get((math.prod(after.dimensions[e] for e in orders[1][:n]), after.dimensions[d]))
+        source = starts.get(math.prod(after.dimensions[e] for e in orders[1][:n]))
+        if source is not None and after.dimensions[d] > 1 and before.dimensions[source] % after.dimensions[d] == 0:
+            found[d] = dimensions[source]
     return tuple(found)
 
 

@@ -65,6 +65,21 @@ class SplitVersions:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TakeParts:
+    """Splits parameters of which each device takes its part in a `shard_map`, and removes these slices.
+
+    Attributes:
+      parameters: their numbers.
+      dimensions: the dimension of each.
+      axes: the mesh axes that split the dimension of each, outermost first.
+    """
+
+    parameters: tuple[int, ...]
+    dimensions: tuple[int, ...]
+    axes: tuple[tuple[str, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeepResult:
     """Returns a result in the sharding that it has, although the changes could lead to another one.
 
@@ -331,6 +346,7 @@ Edit = (
     Donate
     | SplitParameter
     | SplitVersions
+    | TakeParts
     | KeepResult
     | MoveAxis
     | GatherFirst

@@ -25,7 +25,7 @@ from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.argument_names import argument_root, path_keys
 from inspector.analysis.findings.device_differences import differs
 from inspector.analysis.findings.device_uses import device_uses, read_part
-from inspector.analysis.findings.edits import KeepResult, SplitParameter, SplitVersions
+from inspector.analysis.findings.edits import KeepResult, SplitParameter, SplitVersions, TakeParts
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
@@ -96,6 +96,11 @@ class _Whole(NamedTuple):
         return math.prod(axis_size(self.sharding, axis) for axis in self.axes)
 
     @property
+    def is_sliced_by_hand(self) -> bool:
+        """Whether a `shard_map` takes the part of each device, not the partitioner."""
+        return any("shard_map" in each.op_name for each in self.slices)
+
+    @property
     def saved_bytes(self) -> int:
         return self.byte_size - self.byte_size // self.device_count
 
@@ -111,14 +116,14 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     wholes = {each.number: whole for each in arrays if (whole := _whole(each, arrays)) is not None}
     versions = _versions(subject, [each for each in arrays if each.number in wholes], arrays)
     states: dict[tuple[str, ...], list[_Whole]] = {}
-    parts: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
+    parts: dict[tuple[str, tuple[str, ...], bool], list[_Whole]] = {}
     others: list[_Whole] = []
     for array in arrays:
         whole, root = wholes.get(array.number), argument_root(array.name)
         if whole is not None and whole.parameter in versions and _is_by_element(subject, array):
             states.setdefault(whole.axes, []).append(whole._replace(version=versions[whole.parameter]))
         elif (part := _read_in_part(subject, array)) is not None:
-            parts.setdefault((root, part.axes), []).append(part)
+            parts.setdefault((root, part.axes, part.is_sliced_by_hand), []).append(part)
         elif whole is not None:
             others.append(whole)
     for group in states.values():
@@ -126,7 +131,10 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
             yield _finding(subject, group, "although the program only combines them element by element", is_state=True)
     for group in parts.values():
         if sum(each.byte_size for each in group) >= LEAST_PART * subject.peak_bytes:
-            yield _finding(subject, group, "although each device reads only a part of them", caution=_PART_CAUTION)
+            how = " and slices it by hand" * group[0].is_sliced_by_hand
+            yield _finding(
+                subject, group, f"although each device reads only a part of them{how}", caution=_PART_CAUTION
+            )
     for each in others:
         if each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
             although = f"although other arrays of `{argument_root(each.array.name)}` are split"
@@ -156,11 +164,27 @@ def _finding(
 KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
         caution=caution, saved={**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)} or None,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
-        edits=(
+        frames=first.slices[0].frames if first.is_sliced_by_hand else (),
+        edits=(_taken(wholes),) if first.is_sliced_by_hand else (
             *(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes),
             *(_new_versions(subject, wholes) if is_state else ()),
         ),
     )  # fmt: skip
+
+
+def _taken(wholes: Sequence[_Whole]) -> TakeParts:
+    """Returns the edit that splits arrays, and removes the slices in a `shard_map`."""
+    return TakeParts(
+        tuple(each.parameter for each in wholes), tuple(each.dimension for each in wholes), tuple(each.axes for each in wholes)
+    )  # fmt: skip
+
+
+def _specs_of_parts(whole: _Whole) -> str:
+    """Returns the change of a `shard_map` whose body slices arrays by hand, as the first line of the remedy."""
+    axes = whole.axes[0] if len(whole.axes) == 1 else whole.axes
+    return (
+        f"# in the shard_map: these specs in in_specs, and no slice at axis_index({axes!r}): the body gets the part\n"
+    )
 
 
 def _remedy(wholes: Sequence[_Whole], *, is_state: bool) -> str:
@@ -173,6 +197,11 @@ def _remedy(wholes: Sequence[_Whole], *, is_state: bool) -> str:
 
 def _remedy_below(root: str, wholes: Sequence[_Whole], *, is_state: bool) -> str:
     """Returns the code that splits arrays below one argument."""
+    by_hand = _specs_of_parts(wholes[0]) if wholes[0].is_sliced_by_hand else ""
+    return by_hand + _splitting_code(root, wholes, is_state=is_state)
+
+
+def _splitting_code(root: str, wholes: Sequence[_Whole], *, is_state: bool) -> str:
     after = "  # once, where it is made"
     versions = "\n# and the same out_shardings and sharding constraints of their new versions" * is_state
     if wholes[0].array.name == root:
@@ -351,7 +380,7 @@ def _read_in_part(subject: Subject, array: ArraySharding) -> _Whole | None:
     if byte_size < LEAST_SHARE * LEAST_PART * subject.peak_bytes or not sharding.replicated_over:
         return None
     part = read_part(subject.module.entry.parameters[array.number], sharding.mesh.size)
-    if part is None or any("shard_map" in each.op_name for each in part.slices):  # its body would need another code
+    if part is None:
         return None
     for axes in (order for n in (1, 2) for order in itertools.permutations(sharding.replicated_over, n)):
         numbers, count = np.zeros(sharding.mesh.size, np.int64), 1
