@@ -1,8 +1,7 @@
 """State of which only a slice changes, but which is written as a whole: caches that are concatenated or masked.
 
-Four forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, a concatenation of slices of the
-cache with new values, and a slice that is updated in a wider type than that of the cache. The cache may be a slice itself, which a loop
-takes and writes back: that of each layer in a scan over layers.
+`whole_writes.py` has the forms that are recognized. The cache may be a slice itself, which a loop takes and writes back
+(`loop_slices.py`): that of each layer in a scan over layers.
 """
 
 from __future__ import annotations
@@ -12,18 +11,28 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.cost.kernel_time import COMPUTING, CYCLES
-from inspector.analysis.findings.before import MOVING, full_name, moved_from, uses
+from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value, results, source
 from inspector.analysis.findings.detectors.memory.loop_slices import (
     COPYING,
     VIEWS,
-    LoopSlice,
     initial,
     is_new,
     is_read_elsewhere,
     kernels_of_new_array,
     loop_slice,
     written_back,
+)
+from inspector.analysis.findings.detectors.memory.whole_writes import (
+    IN_LOOP,
+    LEAST_LENGTH,
+    NARROW_UPDATE,
+    RING,
+    RING_UPDATE,
+    UPDATE_EACH,
+    Rewrite,
+    is_result,
+    rewritten,
 )
 from inspector.analysis.findings.edits import Edit, UpdateSlices
 from inspector.analysis.findings.finding import Finding
@@ -35,8 +44,6 @@ from inspector.hlo.source import merged_names
 from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
-_LEAST_LENGTH = 8
-_UPDATES = frozenset({"dynamic-update-slice", "scatter"})
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _READ = (
     "The program also reads the array as it was before, and XLA may copy it for that: the proof shows whether it does."
@@ -44,44 +51,15 @@ _READ = (
 _IN_CYCLES = "The kernel also computes with the array, and the compiler's cycles limit it: the proof shows how many of them the write takes."
 
 
-class _Rewrite(NamedTuple):
-    """An array that is written as a whole.
-
-    Attributes:
-      value: the operation that writes it.
-      state: the array before.
-      length: the number of parts of which one changes.
-      how: how it is written, in words.
-      remedy: code to write instead.
-      is_provable: whether a proof can update the slice: it has one position, and the others stay.
-      part: the slice of an array that the array is; None if it is a whole one.
-      update: the update that writes the slice back.
-    """
-
-    value: Value
-    state: Value
-    length: int
-    how: str
-    remedy: str
-    is_provable: bool
-    part: LoopSlice | None = None
-    update: Value | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The full names of the operations that write the array."""
-        return (full_name(self.value), *([] if self.update is None else [full_name(self.update)]))
-
-
 def full_rewrite(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for all operations with the same name that write such arrays."""
     if subject.calls is None:
         return
-    found: dict[str, list[_Rewrite]] = {}
+    found: dict[str, list[Rewrite]] = {}
     for value, name in subject.calls.values(("select", "add", "concatenate", "convert")):
-        if math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
+        if math.prod(value.instruction.shape.dimensions) < LEAST_LENGTH:
             continue
-        rewrite = _rewritten(value)
+        rewrite = rewritten(value)
         if rewrite is not None and (kept := _kept(rewrite)) is not None:
             found.setdefault(name, []).append(kept)
     for name, rewrites in found.items():
@@ -89,37 +67,37 @@ def full_rewrite(subject: Subject) -> Iterator[Finding]:
             yield _finding(subject, name, rewrites)
 
 
-def _kept(rewrite: _Rewrite) -> _Rewrite | None:
+def _kept(rewrite: Rewrite) -> Rewrite | None:
     """Returns a rewrite whose array is a result, or is written back to where a loop took it; None for others."""
     part = loop_slice(rewrite.state)
     if part is None:
-        return rewrite if _is_result(rewrite.value) else None
+        return rewrite if is_result(rewrite.value) else None
     update = written_back(rewrite.value, part)
     if update is None or _is_read(rewrite) or is_read_elsewhere(part, update):  # XLA may copy the whole array for that
         return None
-    remedy = _IN_LOOP.get(rewrite.remedy, rewrite.remedy)
+    remedy = IN_LOOP.get(rewrite.remedy, rewrite.remedy)
     return rewrite._replace(remedy=remedy, part=part, update=update)
 
 
-def _is_slower(subject: Subject, name: str, rewrite: _Rewrite) -> bool:
+def _is_slower(subject: Subject, name: str, rewrite: Rewrite) -> bool:
     """Reports whether an array is written more slowly than with the remedy on the program's platform.
 
     With a position for each example, it is a scatter, of which a TPU writes one after the other, in about 8 us each. An update in a wider type must
     convert the whole array: TPUs update the slice in place, and CPUs compute with wider floats anyway.
     """
     platform = subject.compiled.program.platform
-    if rewrite.remedy in (_UPDATE_EACH, _IN_LOOP[_UPDATE_EACH]):
+    if rewrite.remedy in (UPDATE_EACH, IN_LOOP[UPDATE_EACH]):
         return platform != "tpu"
-    if rewrite.remedy != _NARROW_UPDATE:
+    if rewrite.remedy != NARROW_UPDATE:
         return True
     size = rewrite.value.instruction.shape.byte_size
     return platform != "cpu" and any(subject.accessed(kernel) >= size for kernel in subject.kernels.of([name]))
 
 
-def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Finding:
+def _finding(subject: Subject, name: str, rewrites: Sequence[Rewrite]) -> Finding:
     first = max(rewrites, key=lambda each: each.value.instruction.shape.byte_size)
     value, length = first.value, first.length
-    is_ring = first.remedy in (_RING_UPDATE, _IN_LOOP[_RING_UPDATE])
+    is_ring = first.remedy in (RING_UPDATE, IN_LOOP[RING_UPDATE])
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     names = [*dict.fromkeys(each for rewrite in rewrites for each in rewrite.names)]
     kernels = list(subject.kernels.of(names))
@@ -137,7 +115,7 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     is_upper_bound = is_in_cycles or is_read
     cautions = [
         text
-        for is_said, text in ((True, _CAUTION), (is_ring, _RING), (is_in_cycles, _IN_CYCLES), (is_read, _READ))
+        for is_said, text in ((True, _CAUTION), (is_ring, RING), (is_in_cycles, _IN_CYCLES), (is_read, _READ))
         if is_said
     ]
     copied_bytes = sum(_copied_bytes(subject.module.instruction(each)) for each in copies)
@@ -149,7 +127,7 @@ def _finding(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> Findi
     )  # fmt: skip
 
 
-def _title(subject: Subject, name: str, rewrites: Sequence[_Rewrite], first: _Rewrite, *, is_ring: bool) -> str:
+def _title(subject: Subject, name: str, rewrites: Sequence[Rewrite], first: Rewrite, *, is_ring: bool) -> str:
     shape, part = first.value.instruction.shape, first.part
     array = first.state if part is None else part.array
     argument = subject.argument(array) or ("" if part is None else subject.argument(initial(array) or array))
@@ -180,7 +158,7 @@ def _copied_bytes(copy: Instruction) -> int:
     return 0 if copied.layout is not None and copied.layout.memory_space else copied.byte_size
 
 
-def _slices(subject: Subject, rewrites: Iterable[_Rewrite], kernels: Sequence[str]) -> list[str]:
+def _slices(subject: Subject, rewrites: Iterable[Rewrite], kernels: Sequence[str]) -> list[str]:
     """Returns kernels that do nothing but cut slices for a concatenation by other kernels."""
     concatenated = (each.value for each in rewrites if each.value.instruction.opcode == "concatenate")
     names = [full_name(part) for each in concatenated for part in each.operands if part.instruction.opcode == "slice"]
@@ -200,7 +178,7 @@ def _readers(kernel: Instruction) -> set[str]:
     return users
 
 
-def _device_bytes(subject: Subject, rewrite: _Rewrite, name: str) -> int:
+def _device_bytes(subject: Subject, rewrite: Rewrite, name: str) -> int:
     """Returns the bytes of a device's part of an array that is written as a whole.
 
     It is that of the argument, or of the largest result with the name of the operation.
@@ -240,7 +218,7 @@ def _weight(subject: Subject, kernels: Sequence[str]) -> float:
     return sum(map(subject.accessed, kernels)) if isinstance(seconds, Unavailable) else seconds
 
 
-def _is_read(rewrite: _Rewrite) -> bool:
+def _is_read(rewrite: Rewrite) -> bool:
     """Reports whether something other than the rewrite reads the array as it was before."""
     value = rewrite.value
     own = {value, *value.operands}
@@ -249,7 +227,7 @@ def _is_read(rewrite: _Rewrite) -> bool:
     return any(use.user not in own for use in uses(source(rewrite.state)))
 
 
-def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[Edit, ...]:
+def _edits(subject: Subject, name: str, rewrites: Sequence[Rewrite]) -> tuple[Edit, ...]:
     """Returns the updates of the slices, which donate arguments that are returned."""
     arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
     ended = [] if isinstance(subject.before, Unavailable) else [*results(subject.before)]
@@ -265,7 +243,7 @@ def _edits(subject: Subject, name: str, rewrites: Sequence[_Rewrite]) -> tuple[E
     return (UpdateSlices((name,), tuple(pairs)),)
 
 
-def _is_version(result: Value, rewrite: _Rewrite) -> bool:
+def _is_version(result: Value, rewrite: Rewrite) -> bool:
     """Reports whether a result is the new version of an array, also if a loop updates slices of it."""
     if rewrite.update is None:
         return result == rewrite.value
@@ -395,158 +373,3 @@ def _needed(results: Sequence[Instruction]) -> set[Instruction]:
         seen |= new
         waiting += new
     return seen
-
-
-def _rewritten(value: Value) -> _Rewrite | None:
-    """Returns how an operation writes such an array; None for other operations."""
-    opcode = value.instruction.opcode
-    if opcode == "select":
-        return _selected(value)
-    if opcode == "convert":
-        return _converted(value)
-    return _added(value) if opcode == "add" else _concatenated(value)
-
-
-_RING_UPDATE = (
-    "jax.lax.dynamic_update_slice_in_dim(cache, new, i % length, axis)  # a ring buffer, with the cache donated"
-)
-_RING = "A ring buffer has the entries in another order."
-_NARROW_UPDATE = (
-    "jax.lax.dynamic_update_slice_in_dim(cache, new.astype(cache.dtype), i, axis)  # with the cache donated"
-)
-_UPDATE_EACH = (
-    "jax.vmap(lambda cache, new, i: jax.lax.dynamic_update_index_in_dim(cache, new, i, axis))(cache, new, positions)"
-    "  # with the cache donated"
-)
-_UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
-_IN_CARRY = "  # the caches of all layers, in the carry of the loop; then read caches[layer]"
-_IN_LOOP = {
-    _UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None], (layer, 0, i, 0)){_IN_CARRY}",
-    _RING_UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None], (layer, 0, i % length, 0)){_IN_CARRY}",
-    _UPDATE_EACH: f"caches.at[layer, jnp.arange(len(positions)), positions].set(new){_IN_CARRY}",
-    _NARROW_UPDATE: f"jax.lax.dynamic_update_slice(caches, new[None].astype(caches.dtype), (layer, 0, i, 0)){_IN_CARRY}",
-}
-
-
-def _selected(value: Value) -> _Rewrite | None:
-    mask, state = _one_hot(moved_from(value.operand(0))), value.operand(2)
-    if mask is None or not _is_state(state, value):
-        return None
-    return _Rewrite(value, state, mask.length, "by a selection with a mask", mask.remedy, mask.is_single)
-
-
-def _added(value: Value) -> _Rewrite | None:
-    products = [operand for operand in value.operands if operand.instruction.opcode == "multiply"]
-    if len(products) < 2:  # one for the old and one for the new values
-        return None
-    for old, new in (products, reversed(products)):
-        states = [factor for factor in old.operands if _is_state(factor, value)]
-        kept = [moved_from(factor) for factor in old.operands]
-        masks = [factor for factor in kept if factor.instruction.opcode == "subtract"]
-        hot = next(filter(None, (_one_hot(moved_from(factor)) for factor in new.operands)), None)
-        if states and hot is not None and any(_one_hot(moved_from(mask.operand(1))) == hot for mask in masks):
-            return _Rewrite(value, states[0], hot.length, "by products with a one-hot mask", hot.remedy, hot.is_single)
-    return None
-
-
-def _converted(value: Value) -> _Rewrite | None:
-    """Returns the rewrite of an array that is converted to another type, updated, and converted back."""
-    if value.instruction.operands[0].opcode not in _UPDATES | {"call"}:  # most conversions
-        return None
-    update = value.operand(0)
-    if update.instruction.opcode not in _UPDATES:
-        return None
-    wide, new = update.operand(0), update.operand(1 if update.instruction.opcode == "dynamic-update-slice" else 2)
-    if wide.instruction.opcode != "convert":
-        return None
-    state, shape = wide.operand(0), value.instruction.shape
-    length = math.prod(shape.dimensions) // max(1, math.prod(new.instruction.shape.dimensions))
-    if (
-        length < _LEAST_LENGTH
-        or not _is_state(state, value)
-        or state.instruction.shape.element_type != shape.element_type
-    ):
-        return None
-    how = f"by a conversion to {wide.instruction.shape.element_type} and back"
-    return _Rewrite(value, state, length, how, _NARROW_UPDATE, is_provable=False)
-
-
-def _concatenated(value: Value) -> _Rewrite | None:
-    (axis,) = value.instruction.dimensions
-    whole = value.instruction.shape.dimensions
-    parts = [*value.operands]
-    slices = [part for part in parts if part.instruction.opcode == "slice"]
-    states = {part.operand(0) for part in slices if _is_state(part.operand(0), value)}
-    if len(states) != 1:
-        return None
-    (state,) = states
-    new = [part for part in parts if part not in slices or part.operand(0) != state]
-    changed = sum(part.instruction.shape.dimensions[axis] for part in new)
-    if not changed or whole[axis] < _LEAST_LENGTH or changed > whole[axis] // _LEAST_LENGTH:
-        return None
-    starts = [int(part.instruction.proto.slice_dimensions[axis].start) for part in slices if part not in new]
-    is_shifted = len(starts) == 1 and bool(starts[0]) == (parts[-1] in new)
-    how = "by a concatenation that shifts it" if is_shifted else "by a concatenation"
-    remedy = _RING_UPDATE if is_shifted else _UPDATE
-    return _Rewrite(value, state, whole[axis] // changed, how, remedy, not is_shifted)
-
-
-class _Mask(NamedTuple):
-    """A mask that is true at one of `length` positions; everywhere at the same one if `is_single`."""
-
-    length: int
-    is_single: bool
-
-    @property
-    def remedy(self) -> str:
-        """The update of the slice: at one position, or at one of each example."""
-        return _UPDATE if self.is_single else _UPDATE_EACH
-
-
-def _one_hot(mask: Value) -> _Mask | None:
-    """Returns a mask that is true at one position, which is positions compared with an index; None for others."""
-    while mask.instruction.opcode == "convert":
-        mask = moved_from(mask.operand(0))
-    if mask.instruction.opcode != "compare" or mask.instruction.proto.comparison_direction != "EQ":
-        return None
-    sides = [*mask.operands]
-    counters = [side for side in sides if _count(side)]
-    if len(counters) != 1:
-        return None
-    (index,) = (side for side in sides if side is not counters[0])
-    length = _count(counters[0])
-    is_index = _fewest(index) * length <= math.prod(mask.instruction.shape.dimensions)
-    return _Mask(length, _fewest(index) == 1) if is_index and length >= _LEAST_LENGTH else None
-
-
-def _count(side: Value) -> int:
-    """Returns the number of positions that a side of a comparison counts; 0 if it does not, or if it is one of them."""
-    counter = moved_from(side).instruction
-    if counter.opcode != "iota":
-        return 0
-    (axis,) = counter.dimensions or (0,)
-    length = counter.shape.dimensions[axis]
-    return length if _fewest(side) >= length else 0
-
-
-def _fewest(value: Value) -> int:
-    """Returns the smallest number of elements of a value and of those that it is moved from."""
-    fewest = math.prod(value.instruction.shape.dimensions)
-    while value.instruction.opcode in MOVING:
-        value = value.operand(0)
-        fewest = min(fewest, math.prod(value.instruction.shape.dimensions))
-    return fewest
-
-
-def _is_state(state: Value, result: Value) -> bool:
-    """Reports whether a value is an argument of the program or carried by a loop, or a slice of one, with the shape of the result."""
-    part = loop_slice(state)
-    instruction = source(state if part is None else part.array).instruction
-    is_kept = (instruction.opcode == "parameter" and instruction.computation.is_entry) or (
-        instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter"
-    )
-    return is_kept and source(state).instruction.shape.dimensions == result.instruction.shape.dimensions
-
-
-def _is_result(value: Value) -> bool:
-    return any(use.user is None for use in uses(value))
