@@ -9,8 +9,8 @@ are unknown, so that the bytes are an estimate.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +21,11 @@ _MOST = 4000
 """The largest buffers that are placed one by one; smaller temporaries stay out of the buffers of results."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Place:
-    """A buffer with the times at which it is in use."""
+class _Place(NamedTuple):
+    """A buffer with the positions of the schedule from and to which it is in use."""
 
     byte_size: int
-    uses: list[tuple[int, int]]
-
-    def is_free(self, start: int, end: int) -> bool:
-        """Reports whether nothing is in the buffer from a position of the schedule to another."""
-        return all(end < first or last < start for first, last in self.uses)
+    uses: Sequence[tuple[int, int]]
 
 
 class Placement:
@@ -84,11 +79,22 @@ class Placement:
         changes = np.zeros(self._length + 2, np.int64)
         temporaries.sort(key=lambda each: -each[0])
         sizes = np.array([each.byte_size for each in places], np.int64)
+        known = [(number, *use) for number, each in enumerate(places) for use in each.uses]
+        uses = np.empty((len(known) + min(len(temporaries), _MOST), 3), np.int64)
+        uses[: len(known)] = np.array(known, np.int64).reshape(-1, 3)
+        count, is_used = len(known), np.empty(len(places), bool)
         for number, (byte_size, start, end) in enumerate(temporaries):
             fitting = int(np.searchsorted(-sizes, -byte_size, "right")) if number < _MOST else 0
-            place = next((places[n] for n in reversed(range(fitting)) if places[n].is_free(start, end)), None)
-            if place is not None:
-                place.uses.append((start, end))
+            place = -1
+            if fitting:
+                owners, first, last = uses[:count].T
+                is_used[:] = False
+                is_used[owners[(first <= end) & (last >= start)]] = True
+                free = np.flatnonzero(~is_used[:fitting])
+                place = int(free[-1]) if free.size else -1
+            if place >= 0:
+                uses[count] = place, start, end
+                count += 1
             else:
                 changes[start] += byte_size
                 changes[end + 1] -= byte_size
