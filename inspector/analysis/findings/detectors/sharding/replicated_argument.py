@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +113,8 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     arrays = [each for each in subject.shardings if each.kind == "argument"]
     if isinstance(subject.before, Unavailable):
         return
-    wholes = {each.number: whole for each in arrays if (whole := _whole(each, arrays)) is not None}
+    counterparts = _Counterparts(arrays)
+    wholes = {each.number: whole for each in arrays if (whole := _whole(each, arrays, counterparts)) is not None}
     versions = _versions(subject, [each for each in arrays if each.number in wholes], arrays)
     states: dict[tuple[str, ...], list[_Whole]] = {}
     parts: dict[tuple[str, tuple[str, ...], bool], list[_Whole]] = {}
@@ -292,7 +293,7 @@ def _split(whole: _Whole) -> str:
     return spec_code(axes)
 
 
-def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | None:
+def _whole(array: ArraySharding, arrays: Sequence[ArraySharding], counterparts: _Counterparts) -> _Whole | None:
     """Returns an array with an axis that splits other arguments and could split it too; None if there is none."""
     sharding, byte_size = array.sharding, array.part_bytes
     if isinstance(sharding, Unavailable) or isinstance(byte_size, Unavailable) or array.number is None:
@@ -300,7 +301,7 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
     for axis in sorted(sharding.replicated_over, key=lambda axis: -axis_size(sharding, axis)):
         if not any(_splits(other, axis) for other in arrays):
             continue
-        for dimension in _dimensions(array, sharding, axis, arrays):
+        for dimension in _dimensions(array, sharding, axis, counterparts):
             whole_count = axis_size(sharding, axis) * math.prod(
                 axis_size(sharding, a) for a in sharding.axes[dimension]
             )
@@ -309,23 +310,38 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
     return None
 
 
-def _dimensions(array: ArraySharding, sharding: Sharding, axis: str, arrays: Sequence[ArraySharding]) -> list[int]:
-    """Returns the dimensions of an array, first the one in which the axis splits its counterpart, then by size.
+def _dimensions(array: ArraySharding, sharding: Sharding, axis: str, counterparts: _Counterparts) -> list[int]:
+    """Returns the dimensions of an array, first the one in which the axis splits its counterpart, then by size."""
+    counterpart = counterparts.dimension(array, axis)
+    return sorted(range(len(sharding.shape)), key=lambda d: (d != counterpart, -sharding.part_shape[d]))
+
+
+class _Counterparts:
+    """The dimension in which an axis splits the counterpart of an array.
 
     The counterpart is the argument of the same shape whose path ends with the most equal keys: the moment `mu['w']` belongs to the
     parameter `params['w']`.
     """
-    keys = path_keys(array.name)[::-1]
-    counterpart, most = -1, 0
-    for other in arrays:
-        if other.number == array.number or other.shape != array.shape or isinstance(other.sharding, Unavailable):
-            continue
-        pairs = zip(keys, path_keys(other.name)[::-1], strict=False)
-        equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        split = [d for d, axes in enumerate(other.sharding.axes) if axis in axes]
-        if split and equal > most:
-            counterpart, most = split[0], equal
-    return sorted(range(len(sharding.shape)), key=lambda d: (d != counterpart, -sharding.part_shape[d]))
+
+    def __init__(self, arrays: Iterable[ArraySharding]) -> None:
+        """Indexes the arrays by shape, axis and the ends of their paths."""
+        self._split: dict[tuple[tuple[int, ...], str, tuple[str, ...]], list[tuple[int | None, int]]] = {}
+        for each in arrays:
+            if isinstance(each.sharding, Unavailable):
+                continue
+            keys = path_keys(each.name)
+            for dimension, axes in enumerate(each.sharding.axes):
+                for axis, first in itertools.product(axes, range(len(keys))):
+                    found = self._split.setdefault((each.shape, axis, keys[first:]), [])
+                    if len(found) < 2:  # one of them is another array
+                        found.append((each.number, dimension))
+
+    def dimension(self, array: ArraySharding, axis: str) -> int:
+        """Returns the dimension; -1 if no counterpart is split over the axis."""
+        keys = path_keys(array.name)
+        ends = (self._split.get((array.shape, axis, keys[first:]), ()) for first in range(len(keys)))
+        others = (dimension for end in ends for number, dimension in end if number != array.number)
+        return next(others, -1)
 
 
 def _is_by_element(subject: Subject, array: ArraySharding) -> bool:
