@@ -25,6 +25,8 @@ from inspector.platforms import Peak
 
 Index = tuple[int, ...]
 Value = tuple[int, Index]  # row of an instruction, and index of a leaf
+_SMALLEST_PART = 1000
+"""Buffers below this part of the largest one are not joined with results of their size: their number does not change the sum."""
 
 
 def is_scheduled(module: Module) -> bool:
@@ -61,7 +63,15 @@ def buffers_of(module: Module) -> tuple[list[Buffer], int]:
     order = [module.instruction(name) for name in flattened(module)]
     joined = _Buffers(module, order)
     buffers = joined.buffers()
+    least = max((each.byte_size for each in buffers.values()), default=0) // _SMALLEST_PART
+
+    def ends(operand: Instruction, position: int) -> bool:
+        buffer = buffers.get(joined.root((operand.row, ())))
+        return buffer is not None and buffer.end == position and buffer.byte_size > least
+
     for position, instruction in enumerate(order):
+        if not any(ends(operand, position) for operand in instruction.operands):
+            continue
         taken = set[Index]()
         for operand, index in in_place(instruction):
             value = (instruction.row, index)

@@ -43,11 +43,13 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     kernels, kept, moved = dict[str, None](), 0.0, 0.0
     found = products(subject.module).instructions
     is_upper_bound, maybe_moved = False, 0.0
-    platform, forward = subject.compiled.program.platform, _Forward(subject, found)
+    again = [each for each in found if phases(each.op_name) == ("recomputed",)]
+    platform = subject.compiled.program.platform
     is_gpu, is_tpu = platform == "gpu", platform == "tpu"
-    for product in found:
+    forward = _Forward(subject, found if again and (is_gpu or is_tpu) else ())
+    for product in again:
         kernel = subject.kernels.kernel(product)
-        if kernel is None or phases(product.op_name) != ("recomputed",):
+        if kernel is None:
             continue
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
