@@ -134,6 +134,7 @@ def test_an_argument_that_is_transposed_for_an_exchange(name: str) -> None:
     assert [each.kind for each in recorded(name, TPUS).findings(kinds=kinds)] == ["resharded-argument"]
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="XLA copies the argument in the same order first")
 def test_a_transposition_in_front_of_a_loop() -> None:
     """XLA makes the transposition a view, and copies it for the loop."""
 
