@@ -1,4 +1,4 @@
-"""The marked instructions that other instructions of their computation depend on.
+"""The instructions of a computation on which others depend: all of them, or marked ones.
 
 Sets are bits of integers, so that one pass over a computation answers for all marked instructions. A loop, a call or a fusion is
 one instruction. Control dependences do not count: XLA adds them for its schedule.
@@ -7,9 +7,20 @@ one instruction. Control dependences do not count: XLA adds them for its schedul
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.hlo.module import Computation, Instruction
+
+
+def needed(values: Iterable[Instruction]) -> set[Instruction]:
+    """Returns values of a computation, and all instructions that they depend on."""
+    waiting = [*values]
+    seen = set(waiting)
+    while waiting:
+        new = set(waiting.pop().operands) - seen
+        seen |= new
+        waiting += new
+    return seen
 
 
 class Dependence:

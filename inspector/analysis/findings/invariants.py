@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from inspector.analysis.findings.dependence import needed
 from inspector.errors import Unavailable
 from inspector.hlo.loops import carried_index, carried_unchanged, is_joined, trip_count
 from inspector.hlo.module import Instruction
@@ -98,15 +99,6 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
 
 def _needed(fusion: Instruction, result: int) -> list[Instruction]:
     """Returns the operands of a fusion that one of its results needs."""
-    root = fusion.called_computations[0].root
-    waiting, seen = [root.operands[result]], set[int]()
-    needed: list[Instruction] = []
-    while waiting:
-        value = waiting.pop()
-        if value.row in seen:
-            continue
-        seen.add(value.row)
-        if value.opcode == "parameter" and value.parameter_number is not None:
-            needed.append(fusion.operands[value.parameter_number])
-        waiting.extend(value.operands)
-    return needed
+    inside = needed([fusion.called_computations[0].root.operands[result]])
+    numbers = (each.parameter_number for each in inside if each.opcode == "parameter")
+    return [fusion.operands[number] for number in numbers if number is not None]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from inspector.analysis.cost.kernel_time import COMPUTING, CYCLES
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.dependence import needed
 from inspector.analysis.findings.detectors.memory.loop_slices import (
     COPYING,
     VIEWS,
@@ -336,7 +337,7 @@ def _accessed_arrays(kernel: Instruction, names: Collection[str], sizes: frozens
         only=not others,
         written=sum(map(_written_bytes, written)),
         read=read(computation.instructions),
-        used=read(_needed(others)),
+        used=read(needed(others)),
         temporary=sum(each.shape.byte_size for each in written if each.shape.byte_size in sizes),
     )
 
@@ -363,13 +364,3 @@ def _unnamed(value: Instruction) -> Instruction:
 def _is_of(result: Instruction, names: Collection[str]) -> bool:
     """Reports whether an instruction, past bitcasts, comes from one of the operations with the full names."""
     return any(name in names for name in merged_names(_unnamed(result).op_name))
-
-
-def _needed(results: Sequence[Instruction]) -> set[Instruction]:
-    """Returns the instructions of a computation that some of its results depend on."""
-    waiting, seen = [*results], set(results)
-    while waiting:
-        new = set(waiting.pop().operands) - seen
-        seen |= new
-        waiting += new
-    return seen

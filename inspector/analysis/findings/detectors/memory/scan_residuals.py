@@ -95,7 +95,7 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
 
 
 def _caution(size: int, body_s: float | Unavailable, peak: Peak | Unavailable) -> str:
-    """Returns what the loop's body costs once more, and what the arrays that are no longer kept cost now."""
+    """Returns the time to compute the loop's body once more, and the time that the kept arrays take now, in words."""
     if isinstance(body_s, Unavailable) or isinstance(peak, Unavailable):
         return "The backward pass computes the loop's body once more, but does not read the kept arrays."
     return (

@@ -27,8 +27,7 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "undonated"
 _CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
-
-
+_SHARED = " The rest of this memory is needed for temporaries in any case."
 _COPIED = " The program reads {} of it after it computes the new version. XLA copies this part if it is donated."
 
 
@@ -98,7 +97,7 @@ def _finding(
     numbers = {number for number, _ in pairs}
     return subject.finding(
         KIND, title, remedy, gain_bytes=saved, has_estimated_bytes=subject.knows_buffers,
-        caution=_CAUTION + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(pairs),),
+        caution=_CAUTION + _SHARED * (saved < size) + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(pairs),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
 

@@ -97,7 +97,7 @@ class _Whole(NamedTuple):
 
     @property
     def is_sliced_by_hand(self) -> bool:
-        """Whether a `shard_map` takes the part of each device, not the partitioner."""
+        """True if the body of a `shard_map` takes the part of each device, False if the partitioner does."""
         return any("shard_map" in each.op_name for each in self.slices)
 
     @property
