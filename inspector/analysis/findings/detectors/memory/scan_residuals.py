@@ -99,8 +99,8 @@ def _caution(size: int, body_s: float | Unavailable, peak: Peak | Unavailable) -
     if isinstance(body_s, Unavailable) or isinstance(peak, Unavailable):
         return "The backward pass computes the loop's body once more, but does not read the kept arrays."
     return (
-        f"The backward pass computes the loop's body once more, up to {format_seconds(float(body_s))}. Writing and reading the kept"
-        f" arrays, which takes about {format_seconds(2 * size / peak.memory_bytes_per_s)}, is saved."
+        f"The backward pass computes the loop's body once more, up to {format_seconds(float(body_s))}. It no"
+        f" longer writes and reads the kept arrays, which takes about {format_seconds(2 * size / peak.memory_bytes_per_s)}."
     )
 
 
