@@ -22,8 +22,8 @@ def compiled() -> Compiled:
 def test_the_message_has_the_sentence_and_the_remedy(compiled: Compiled) -> None:
     (finding,) = compiled.findings()
     with pytest.raises(ExpectationError) as failure:
-        expect(compiled).no_findings("undonated", above="256 KiB")
-    for text in (finding.title, finding.gain, finding.remedy, "none with a gain above 256 KiB, got 1 finding"):
+        expect(compiled).no_findings("undonated", above="128 KiB")
+    for text in (finding.title, finding.gain, finding.remedy, "none with a gain above 128 KiB, got 1 finding"):
         assert text in str(failure.value)
 
 

@@ -111,7 +111,8 @@ def test_the_gain_is_that_of_the_policy_by_hand(wrapped: Any, args: Any, target:
     (finding,) = first.findings(kinds=[KIND])
     saved_s = float(first.roofline().total.least_s) - float(second.roofline().total.least_s)
     assert not finding.is_upper_bound
-    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+    # libtpu fuses one of the other kernels worse if the products are kept, from JAX 0.12 on
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.2 if target.startswith("tpu") else 0.1)
 
 
 def attend(x: Any, w: Any) -> Any:

@@ -2,7 +2,8 @@
 
 An instruction that starts an asynchronous operation returns at once, and the instruction that ends it waits. Started
 operations run in sequence on their stream: communication on the links, copies on the way to or from memory. All other
-instructions run in the order of the schedule. A synchronous exchange waits until the links are free.
+instructions run in the order of the schedule. A synchronous exchange waits until the links are free. Copies pause while a
+kernel that memory bounds runs, because both need the whole rate of the memory.
 
 While the device waits for the links, the time is charged to the exchange that holds them, not to the one that is waited
 for: a short permute queued behind a long gather is not slow.
@@ -184,30 +185,50 @@ def intervals(work: Mapping[str, KernelWork], computation: Computation) -> tuple
     """Returns the activities in one execution of a computation, in order of their start."""
     player = _Player(work, computation.id)
     player.play(computation)
-    return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
+    return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s, each.is_wait)))
+
+
+@dataclasses.dataclass(slots=True)
+class _Operation:
+    """An operation beside the device: the instruction that starts it, and the times at which it begins and ends."""
+
+    name: str
+    begin_s: float
+    end_s: float
 
 
 class _Stream:
     """Operations that run in sequence beside the device, each from the time at which it is started or the last has ended."""
 
     def __init__(self) -> None:
-        self.free_s = 0.0
-        self._held: list[tuple[float, float, str]] = []
+        self.operations: list[_Operation] = []
 
-    def start(self, name: str, now_s: float, seconds: float) -> float:
-        """Adds an operation, and returns when it begins."""
-        begun = max(now_s, self.free_s)
-        self.free_s = begun + seconds
-        self._held.append((begun, self.free_s, name))
-        return begun
+    @property
+    def free_s(self) -> float:
+        """Time at which the last operation ends."""
+        return self.operations[-1].end_s if self.operations else 0.0
+
+    def start(self, name: str, now_s: float, seconds: float) -> _Operation:
+        """Adds an operation."""
+        begin_s = max(now_s, self.free_s)
+        self.operations.append(_Operation(name, begin_s, begin_s + seconds))
+        return self.operations[-1]
+
+    def pause(self, now_s: float, seconds: float) -> None:
+        """Delays what is under way or waits."""
+        for each in reversed(self.operations):
+            if each.end_s <= now_s:
+                return
+            each.end_s += seconds
+            each.begin_s += seconds if each.begin_s > now_s else 0.0
 
     def held(self, start_s: float, end_s: float) -> Iterator[tuple[str, float]]:
         """Yields the operations that run in an interval, with the length of their part of it."""
-        for begun, ended, name in reversed(self._held):
-            if ended <= start_s:
+        for each in reversed(self.operations):
+            if each.end_s <= start_s:
                 return
-            if (part := min(ended, end_s) - max(begun, start_s)) > 0:
-                yield name, part
+            if (part := min(each.end_s, end_s) - max(each.begin_s, start_s)) > 0:
+                yield each.name, part
 
 
 class _Player:
@@ -229,7 +250,7 @@ class _Player:
     def _play(self, computation: Computation) -> Spent:
         spent, done_by = _NOTHING, dones(computation)
         streams: dict[Bound, _Stream] = {"communication": _Stream(), "memory": _Stream()}
-        ends: dict[str, tuple[float, Bound]] = {}
+        started: dict[str, tuple[_Operation, Bound]] = {}  # by waiting instruction
         beside: dict[str, list[str]] = {}  # by the start of an exchange: kernels until its end
         under_way: dict[str, str] = {}  # by waiting instruction: the start
         exposed: dict[str, float] = {}
@@ -257,23 +278,24 @@ class _Player:
                 beside.setdefault(name, [])
             if is_watched and now.seconds:
                 self._watch_now(name, now, spent.seconds)
+            if now.memory_s:
+                streams["memory"].pause(spent.seconds, now.memory_s)
             spent += now
             if now.seconds:
                 for start in under_way.values():
                     beside[start].append(name)
             if done:
-                begun = streams[stream].start(name, spent.seconds, async_s)
-                ends[done] = begun + async_s, stream
-                if is_watched and async_s:
-                    lane: Lane = "links" if stream == "communication" else "copies"
-                    self.intervals.append(Interval(name, lane, stream, begun, begun + async_s))
+                started[done] = streams[stream].start(name, spent.seconds, async_s), stream
                 if stream == "communication":
                     under_way[done], beside[name] = name, []
-            if name in ends:
-                spent = wait(name, *ends[name])
+            if name in started:
+                operation, stream = started[name]
+                spent = wait(name, operation.end_s, stream)
                 under_way.pop(name, None)
         for stream, each in streams.items():
             spent = wait(computation.root.name, each.free_s, stream)
+        if is_watched:
+            self._watch_started(streams)
         self.overlaps |= {name: Overlap(exposed.get(name, 0.0), tuple(names)) for name, names in beside.items()}
         return spent
 
@@ -288,6 +310,15 @@ class _Player:
             end_s = start_s + now.seconds
             self.intervals.append(Interval(name, "links", "communication", begun, end_s))
             self.intervals.append(Interval(name, "device", "communication", begun, end_s, is_wait=True))
+
+    def _watch_started(self, streams: Mapping[Bound, _Stream]) -> None:
+        """Records the operations beside the device."""
+        lanes: dict[Bound, Lane] = {"communication": "links", "memory": "copies"}
+        recorded = {each.name for each in self.intervals if each.lane == "links"}  # synchronous exchanges
+        for bound, stream in streams.items():
+            for each in stream.operations:
+                if each.end_s > each.begin_s and each.name not in recorded:
+                    self.intervals.append(Interval(each.name, lanes[bound], bound, each.begin_s, each.end_s))
 
     def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
         """Simulates one instruction.

@@ -329,3 +329,29 @@ def test_an_exchange_that_takes_less_time_saves_only_what_is_exposed() -> None:
     for part, seconds in ((1.0, 4), (0.5, 3), (0.0, 3)):
         assert play(module.entry, {"start": start.shorter(part), "work": work}).spent.seconds == 6 * seconds
     assert play(module.entry, {"start": start, "work": work.shorter(0.0)}).spent.seconds == 6 * 4
+
+
+def test_a_copy_pauses_while_a_kernel_needs_the_whole_rate_of_the_memory() -> None:
+    module = module_of("""HloModule m, is_scheduled=true
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  start = (f32[8]{0:S(1)}, f32[8]{0}, u32[]) copy-start(x)
+  product = f32[8]{0} sine(x)
+  sum = f32[8]{0} cosine(product)
+  done = f32[8]{0:S(1)} copy-done(start)
+  ROOT after = f32[8]{0} add(done, sum)
+}
+""")
+    work = {
+        "start": KernelWork(4.0, "memory", 0.0, 64.0),
+        "product": KernelWork(1.0, "compute", 8.0, 0.0),
+        "sum": KernelWork(2.0, "memory", 8.0, 32.0),
+        "after": KernelWork(1.0, "compute", 8.0, 0.0),
+    }
+    assert intervals(work, module.entry) == (
+        Interval("product", "device", "compute", 0, 1),
+        Interval("start", "copies", "memory", 0, 6),
+        Interval("sum", "device", "memory", 1, 3),
+        Interval("done", "device", "memory", 3, 6, is_wait=True),
+        Interval("after", "device", "compute", 6, 7),
+    )

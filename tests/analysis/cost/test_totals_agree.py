@@ -254,5 +254,7 @@ ENTRY main {
     }
     course, total = schedule(module, costs, peak), roofline(module, costs, peak).total
     assert float(total.least_s) == course.seconds == pytest.approx(16e6 / peak.memory_bytes_per_s)  # type: ignore[arg-type]
-    assert course.items[-1].is_wait
+    assert [(each.name, each.lane, each.is_wait) for each in course] == [
+        ("work", "device", False), ("start", "copies", False), ("done", "device", True), ("r", "device", False),
+    ]  # fmt: skip
     assert course.exposed_s == 0

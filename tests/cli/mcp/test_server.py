@@ -38,6 +38,14 @@ def update(w, x):
     print("printed while tracing")
     return w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
 
+def make_layers():
+    w, x = make_args()
+    return {"first": w, "second": w}, x
+
+def fit(params, x):
+    loss = lambda p: jnp.mean((jnp.tanh(x @ p["first"]) @ p["second"]) ** 2)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
+
 def asks(x):
     return x * len(sys.stdin.read())
 
@@ -64,6 +72,7 @@ def hungry(x):
         time.sleep(0.02)
 """
 UPDATE = {"program": "step.py:update", "args_from": "make_args", "target": "cpu"}
+FIT = {"program": "step.py:fit", "args_from": "make_layers", "target": "cpu"}
 BROKEN = SCRIPT.splitlines().index('    raise RuntimeError("of the user\'s own")') + 1
 HLO = """HloModule jit_f
 
@@ -213,10 +222,10 @@ def test_a_function_that_prints(client: Client, root: Path) -> None:
 
 @pytest.mark.slow
 def test_the_other_tools(client: Client) -> None:
-    (found,) = client.answer("prove", **UPDATE)["answer"]["findings"]
-    assert (found["kind"], found["gain_bytes"]) == ("undonated", 16384)
+    (found,) = client.answer("prove", **FIT)["answer"]["findings"]
+    assert (found["kind"], found["gain_bytes"]) == ("undonated", 4 * 32 * 64)
     assert found["verdict"].endswith("equal results")
-    (found,) = client.answer("findings", **UPDATE, kind=["undonated"])["answer"]["findings"]
+    (found,) = client.answer("findings", **FIT, kind=["undonated"])["answer"]["findings"]
     assert found["verdict"] == "not tried"
     compared = client.answer("compare", **{**UPDATE, "target": ["cpu", "cpu:2"]}, contains="argument_bytes")["answer"]
     assert compared["numbers"][0]["number"] == "argument_bytes"

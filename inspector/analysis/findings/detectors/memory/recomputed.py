@@ -13,7 +13,7 @@ from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
-from inspector.hlo.module import Instruction
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame, line_text, own_frame, phases
 from inspector.support.units import counted, format_bytes
 
@@ -40,13 +40,15 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     peak = subject.roofline.peak
     if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
         return
-    kernels, kept, moved = dict[str, None](), 0.0, 0.0
+    kernels, kept, moved = dict[str, float](), 0.0, 0.0
     found = products(subject.module).instructions
     is_upper_bound, maybe_moved = False, 0.0
     again = [each for each in found if phases(each.op_name) == ("recomputed",)]
     platform = subject.compiled.program.platform
     is_gpu, is_tpu = platform == "gpu", platform == "tpu"
     forward = _Forward(subject, found if again and (is_gpu or is_tpu) else ())
+    merged = _Merged(subject) if again else None
+    writes_beside = _writes_beside(subject.module)
     for product in again:
         kernel = subject.kernels.kernel(product)
         if kernel is None:
@@ -56,13 +58,14 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
             return
         if is_tpu and runs > 1 and forward.part_with_function(product):
             continue  # a kernel of its own stacks the product, and another one copies it: that takes longer than the product
-        size = float(runs) * product.shape.byte_size
+        part = merged.recomputed_part(product) if merged else 1.0
+        size = float(runs) * product.shape.byte_size * part
         kept += size
         if is_gpu and subject.kernel_times(peak).of(subject.module.instruction(kernel)).unit == "main memory":
             is_upper_bound = True  # such as an attention: XLA fuses less if its values are kept, which takes as long
             continue
-        kernels[kernel] = None
-        moves = float((_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP) if runs > 1 else 0)
+        kernels[kernel] = max(part, kernels.get(kernel, 0.0))
+        moves = float((_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP - 2 * writes_beside) if runs > 1 else 0)
         if not is_gpu and (runs > 1 or product.shape.element_type == "f32"):
             is_upper_bound = True
         if not is_gpu and runs == 1:
@@ -70,13 +73,21 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         if is_gpu:
             moves += _MOVES_OF_FUNCTION * forward.part_with_function(product)
         if is_gpu and runs == 1:
-            moves -= _merged_reads(subject, kernel)
+            moves -= _saved_moves(subject.module.instruction(kernel), part)
         moved += size * moves
-    after, spent = subject.peak_bytes + kept, subject.seconds(kernels)
-    if not kernels or after > _ROOM * peak.memory_bytes or isinstance(spent, Unavailable) or not spent:
+    after = subject.peak_bytes + kept
+    if not kernels or after > _ROOM * peak.memory_bytes:
         return
-    least, saved = (1 - bytes_ / peak.memory_bytes_per_s / spent for bytes_ in (moved + maybe_moved, moved))
-    if least < (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
+    whole = subject.seconds(kernels)
+    if isinstance(whole, Unavailable) or not whole:
+        return
+    spent = sum(
+        part * seconds
+        for name, part in kernels.items()
+        if not isinstance(seconds := subject.seconds([name]), Unavailable)
+    )
+    least, saved = (spent - bytes_ / peak.memory_bytes_per_s for bytes_ in (moved + maybe_moved, moved))
+    if least < spent * (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
         return
     frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
@@ -85,7 +96,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
     )
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved,
+        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved / whole,
         is_upper_bound=is_upper_bound, gain_bytes=-int(kept),
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
@@ -138,11 +149,41 @@ def _has_product(kernel: Instruction) -> bool:
     return any(each.opcode == "dot" or each.opcode == "custom-call" for each in inside)
 
 
-def _merged_reads(subject: Subject, kernel: str) -> int:
-    """Returns the number of reads that XLA saves if it merges the kernels that read a whole recomputed value."""
-    value = subject.module.instruction(kernel)
-    readers = {each.name for each in readers_of(value) if is_by_element(each) and _elements(each) == _elements(value)}
-    return max(0, len(readers) - 1)
+class _Merged:
+    """The sizes of products before optimization: XLA merges two products of one operand into a product of their other ones."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._sizes: dict[str, set[int]] = {}
+        for value, name in subject.calls.values(("dot",)) if subject.calls is not None else ():
+            self._sizes.setdefault(name, set()).add(_elements(value.instruction))
+
+    def recomputed_part(self, product: Instruction) -> float:
+        """Returns the part of a product that is the one before optimization of the same name, from 0 to 1."""
+        size, sizes = _elements(product), self._sizes.get(product.op_name, ())
+        return max((each for each in sizes if each <= size), default=size) / size
+
+
+def _saved_moves(value: Instruction, part: float) -> int:
+    """Returns how often XLA reads or writes a part of a value, a recomputed one, and does not if the part is kept.
+
+    It merges the kernels that read the whole part. A part of a merged product is copied by a kernel that also does other work.
+    """
+    size = part * _elements(value)
+    readers = {each.name: each for each in readers_of(value)}.values()
+    merged = sum(is_by_element(each) and _elements(each) == size for each in readers)
+    return max(0, merged - 1) + (any(map(_has_copy, readers)) if part < 1 else 0)
+
+
+def _has_copy(kernel: Instruction) -> bool:
+    """Reports whether a kernel with several results only moves one of them."""
+    root = kernel.called_computations[0].root if kernel.opcode == "fusion" else kernel
+    return root.opcode == "tuple" and any(_moved_from(each).opcode == "parameter" for each in root.operands)
+
+
+def _writes_beside(module: Module) -> bool:
+    """Reports whether stacked arrays are written beside other kernels, as by XLA for GPUs since JAX 0.12."""
+    starts = module.columns.rows_of("async-start".__eq__)
+    return any(module.at(row).called_computations[0].root.opcode == "fusion" for row in starts)
 
 
 def _elements(value: Instruction) -> int:
