@@ -85,7 +85,7 @@ def test_the_proof_of_one_of_two_combined_sums() -> None:
     (finding,) = found(inspector.lower(fun, *args).compile(target=GPU))
     proof = finding.prove()
     assert proof.verdict == "proven"
-    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
+    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.15)  # with JAX 0.12, XLA copies the other sum
 
 
 @pytest.mark.parametrize("target", [TPU, GPU])
@@ -232,6 +232,16 @@ def repeated_context(c: Any, k: Any, x: Any) -> Any:
     return jax.lax.scan(step, x, length=12)[0]
 
 
+def repeated(compiled: Any) -> Any:
+    """Returns the finding of a program of which XLA gathers the weights in the loop: before it since JAX 0.12, where there is nothing to find."""
+    findings = compiled.findings(kinds=KIND)
+    if all(each.executions == 1 for each in compiled.collectives()):
+        assert not findings
+        pytest.skip("XLA hoists the collectives itself")
+    (finding,) = findings
+    return finding
+
+
 BF16 = jnp.bfloat16
 WEIGHTS = (sharded.array((1024, 4096), None, "d", dtype=BF16), sharded.array((4096, 1024), "d", dtype=BF16))
 CONTEXT = (sharded.array((4, 4096, 512), None, "d", dtype=BF16), sharded.array((512, 512), dtype=BF16))
@@ -249,7 +259,7 @@ CONTEXT = (sharded.array((4, 4096, 512), None, "d", dtype=BF16), sharded.array((
     ],
 )
 def test_the_gain_is_that_of_the_proof(fun: Any, args: Any) -> None:
-    (finding,) = inspector.lower(fun, *args).compile(target=GPU).findings(kinds=KIND)
+    finding = repeated(inspector.lower(fun, *args).compile(target=GPU))
     assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)
 
 
@@ -258,7 +268,7 @@ def test_the_gain_is_that_of_the_proof(fun: Any, args: Any) -> None:
 def test_weights_that_a_tpu_copies_in_slices() -> None:
     """libtpu joins the slices by a custom call."""
     args = (*WEIGHTS, sharded.array((2048, 1024), "d", dtype=BF16))
-    (finding,) = inspector.lower(repeated_gathers, *args).compile(target=TPU).findings(kinds=KIND)
+    finding = repeated(inspector.lower(repeated_gathers, *args).compile(target=TPU))
     assert "`w`" in finding.title
     assert "`v`" in finding.title
     assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.1)

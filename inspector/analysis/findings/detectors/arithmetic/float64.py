@@ -225,7 +225,12 @@ def _is_of_parts(kernel: Instruction) -> bool:
 
     XLA may choose another number of parts for narrower operands.
     """
-    if kernel.opcode != "fusion" or (root := kernel.called_computations[0].root).opcode != "dot":
+    if kernel.opcode != "fusion":
+        return False
+    root = kernel.called_computations[0].root
+    while root.opcode == "bitcast":
+        root = root.operands[0]
+    if root.opcode != "dot":
         return False
     inside = (
         each for user in kernel.users if user.opcode == "fusion" for each in user.called_computations[0].instructions
