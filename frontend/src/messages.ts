@@ -651,6 +651,7 @@ export interface SupposedArgument {
   what: string;
   dtype: string;
   length: number | null;
+  shape: number[] | null;
   donated: boolean;
 }
 
@@ -664,6 +665,7 @@ export interface Suppositions {
   type: "suppositions";
   arguments: SupposedArgument[];
   shared: SharedDimension[];
+  lengths: SharedDimension[];
   scopes: string[];
   checkpoints: Record<string, string>;
   note: string;
@@ -683,6 +685,7 @@ export interface SupposeRequest {
   donate: string[];
   dtype: Record<string, string>;
   batch: Record<string, number>;
+  shape: Record<string, number[]>;
   rematerialize: string[];
   checkpoint: string;
 }

@@ -9,7 +9,7 @@ single precision) and for bytes on TPUs: there, the sizes of tiled arrays are th
 analysis, which also counts a whole tile for each row of a gather or slice, unlike this module.
 
 XLA counts -1 for unknown costs. A sum that leaves out unknown parts is `AtLeast` the rest. A Pallas kernel for a TPU has
-the cost of its body and of its block copies (`compilation/kernel_walk.py`), or else the cost that its author declares
+the cost of its body and of its block copies (`compilation/kernels/walk.py`), or else the cost that its author declares
 (`cost_estimate`). Calls of linear algebra libraries count by formulas (`compilation/library_costs.py`).
 """
 
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from inspector.compilation.accessed_bytes import BYTES, accessed_bytes, bytes_read, has_vector_memory
-from inspector.compilation.kernel_costs import KernelBody, body_of, declared_numbers, doubts_of, with_doubts
+from inspector.compilation.kernels.costs import KernelBody, body_of, declared_numbers, doubts_of, with_doubts
 from inspector.compilation.library_costs import library_flops
 from inspector.compilation.real_operations import counted_otherwise, real_operations
 from inspector.errors import AtLeast, Missing, Partial, Unavailable, missing, partial

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from inspector import platforms
 from inspector.compilation.options.options import Options
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import ModuleError, OptionError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.support.cross_process import TRAVELS, Portable

@@ -99,7 +99,7 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice:
         return again.lower(platform or value.program.platform, again.chip, what_if)
     if overrides.what_if.changes_arguments:
         raise ParameterError(
-            f"A {type(value).__name__} has fixed shapes and dtypes, which dtype and batch cannot"
+            f"A {type(value).__name__} has fixed shapes and dtypes, which dtype, batch and shape cannot"
             " change. Pass the function and its arguments."
         )
     if overrides.what_if.checkpoint:

@@ -16,7 +16,7 @@ from inspector._jax.lowering.checkpoints import changed_checkpoints
 from inspector._jax.lowering.reevaluation import Description, Reevaluation
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_CALLED, WhatIf
+from inspector.compilation.what_if import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, names_of, positions
 from inspector.lowering.assemble import fun_name, mapped_errors

@@ -16,7 +16,7 @@ from inspector._jax.lowering import pallas_device, pallas_params
 from inspector._jax.lowering.pallas_overrides import KernelChange, KernelHead
 from inspector._jax.lowering.reevaluation import Description, Reevaluation
 from inspector._jax.lowering.traced import KernelFacts
-from inspector.compilation.tuning import AS_CALLED, WhatIf
+from inspector.compilation.what_if import AS_CALLED, WhatIf
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (
     Backend,

@@ -1,4 +1,4 @@
-"""Applies hypothetical changes to a call: dtypes and lengths of arguments, donations and rematerialization."""
+"""Applies hypothetical changes to a call: dtypes and shapes of arguments, donations and rematerialization."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from inspector._jax.lowering.rematerialize import with_rematerialized
 from inspector._jax.lowering.stages import Traced, donated_arguments, with_donated
 from inspector.compilation.program import Argument
-from inspector.compilation.tuning import WhatIf, covers
+from inspector.compilation.what_if import WhatIf, covers
 from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, looks_like_array
 from inspector.support.notebook import short
+from inspector.support.units import counted
 
 CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -23,13 +24,14 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     """Returns the arguments of a call with changed dtypes and lengths. Changed arrays become ShapeDtypeStructs.
 
     Raises:
-      ParameterError: an unknown argument, an argument without a first axis, or an invalid dtype.
+      ParameterError: an unknown argument, an argument without the dimension, or an invalid dtype.
     """
     names = argument_names(fun, len(args))
     leaves, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
     paths = [names(path) for path, leaf in leaves]
     arrays = [path for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)]
-    for name, _ in (*what_if.dtypes, *what_if.batch):
+    changed_names = [name for name, _ in (*what_if.dtypes, *what_if.batch)]
+    for name in (*changed_names, *(name for name, _, _ in what_if.lengths)):
         check_known(name, arrays)
     _check_dtypes(what_if, [(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)])
     changed = [_changed(path, leaf, what_if) for path, (_, leaf) in zip(paths, leaves, strict=True)]
@@ -82,18 +84,22 @@ def fitted_arguments(
 
 
 def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
-    """Converts an argument to the dtype, and to the length along the first axis, that a program takes."""
+    """Converts an argument to the dtype and the lengths that a program takes. Longer dimensions repeat it from the start."""
     if not _is_array(value) or (tuple(value.shape), str(value.dtype)) == (tuple(shape), dtype):
         return value
+    if len(value.shape) != len(shape):
+        return value
     if isinstance(value, jax.ShapeDtypeStruct):
-        return jax.ShapeDtypeStruct(tuple(shape), dtype) if value.shape[1:] == tuple(shape[1:]) else value
-    if jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
-        is_longer = value.shape[1:] == tuple(shape[1:]) and value.shape[:1] not in ((), (0,))
-        return value[np.arange(shape[0]) % value.shape[0]] if is_longer else value
-    array = np.asarray(value)
-    if array.shape[1:] == tuple(shape[1:]) and array.shape[:1] != tuple(shape[:1]) and array.shape[:1] != (0,):
-        array = np.resize(array, tuple(shape))  # repeats from the start if longer
-    return array.astype(dtype) if array.shape == tuple(shape) else value
+        return jax.ShapeDtypeStruct(tuple(shape), dtype)
+    is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
+    array = value if is_key else np.asarray(value)
+    for dimension, (length, wanted) in enumerate(zip(value.shape, shape, strict=True)):
+        if length == wanted:
+            continue
+        if not length:
+            return value
+        array = array[(*(slice(None),) * dimension, np.arange(wanted) % length)]
+    return array if is_key else array.astype(dtype)
 
 
 def check_known(name: str, paths: Sequence[str]) -> None:
@@ -135,6 +141,13 @@ def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
                     f"{path} has no axis, so batch cannot set the length of its first axis to {length}."
                 )
             shape = (length, *shape[1:])
+    for name, dimension, length in what_if.lengths:
+        if covers(name, path):
+            if dimension >= len(shape):
+                raise ParameterError(
+                    f"{path} has {counted(len(shape), 'dimension')}, so shape cannot set dimension {dimension} to {length}."
+                )
+            shape = (*shape[:dimension], length, *shape[dimension + 1 :])
     if (shape, dtype) == (tuple(leaf.shape), leaf.dtype):
         return leaf
     is_weak = dtype == leaf.dtype and bool(getattr(leaf, "weak_type", False))

@@ -16,7 +16,8 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import Tuning, WhatIf
+from inspector.compilation.tuning import Tuning
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import InspectorError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.pallas import Operand, Plain

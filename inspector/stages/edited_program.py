@@ -26,7 +26,7 @@ from inspector.analysis.findings.subject import NO_FUNCTION
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import InspectorError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.hlo.shape import NUMPY_TYPES

@@ -27,7 +27,7 @@ from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_CALLED, WhatIf, batch_by_path
+from inspector.compilation.what_if import AS_CALLED, WhatIf
 from inspector.errors import (
     CompilationError,
     ModuleError,
@@ -275,6 +275,7 @@ class Lowered(Deferred, Portable):
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
+        shape: Mapping[str | int, Sequence[int | None] | int] | None = None,
         rematerialize: str | Sequence[str] = (),
         checkpoint: str = "",
     ) -> Lowered:
@@ -287,6 +288,8 @@ class Lowered(Deferred, Portable):
           dtype: dtypes by argument. A name that means several arrays changes the floating-point ones.
           batch: leading dimensions by argument, e.g. `{"x": 32}`, or by the present leading dimension: `{4096: 32}` changes
             every array whose leading dimension is 4096.
+          shape: lengths of the dimensions by argument, None for one that stays, e.g. `{"w": (None, 128)}`; or by the present length, for
+            all dimensions of all arrays that have it: `{50257: 50304}` pads a vocabulary.
           rematerialize: name scopes whose values are recomputed in the backward pass instead of saved, as with `jax.checkpoint`
             around them; "*" matches any part of a name. A scope that is entered again directly after its end counts as one
             scope, so the layers of a stack need names of their own.
@@ -294,14 +297,14 @@ class Lowered(Deferred, Portable):
             policy in `jax.checkpoint_policies`, such as "dots_saveable", gives it to every checkpoint.
 
         Raises:
-          ParameterError: an unknown argument, dtype or scope; a scope without saved values; or the function is not available.
+          ParameterError: an unknown argument, length, dtype or scope; a scope without saved values; or the function is not available.
           LoweringError: the changed call cannot be lowered.
         """
         again = required_relowering(self)
-        lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
         supposed = WhatIf.of(
-            donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize, checkpoint=checkpoint
-        )
+            donate=donate, dtype=dtype, batch=batch, rematerialize=rematerialize, checkpoint=checkpoint, shape=shape,
+            arrays=[(each.path, each.shape) for each in self.inputs],
+        )  # fmt: skip
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
 
     @needs_jax("Compiling")

@@ -21,7 +21,8 @@ from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.pallas.kernel_share import is_mostly_kernels
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
+from inspector.compilation.tuning import AS_IT_IS, Tuning
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedVariant
@@ -215,6 +216,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
+        shape: Mapping[str | int, Sequence[int | None] | int] | None = None,
         rematerialize: str | Sequence[str] = (),
         checkpoint: str = "",
         options: OptionsLike = None,
@@ -226,6 +228,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument; see `Lowered.what_if`.
           batch: lengths of the leading dimension by argument, or by the current length for all arrays that share it.
+          shape: lengths of all dimensions by argument, or by the current length; see `Lowered.what_if`.
           rematerialize: name scopes whose values are computed again for the backward pass.
           checkpoint: a change of every `jax.checkpoint`, as in `Lowered.what_if`.
           options: options of the compile; None for the baseline's.
@@ -238,10 +241,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ParameterError: invalid names or lengths.
           OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
-        lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
         changes = WhatIf.of(
-            donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize, checkpoint=checkpoint
-        )
+            donate=donate, dtype=dtype, batch=batch, rematerialize=rematerialize, checkpoint=checkpoint, shape=shape,
+            arrays=[(each.path, each.shape) for each in self.lowered.inputs],
+        )  # fmt: skip
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(changes))
         parsed_target = Target.parse(target if target is not None else self.baseline.target)
         parsed_options = self.baseline.options if options is None else Options.of(options)

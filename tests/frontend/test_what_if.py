@@ -95,6 +95,36 @@ def test_a_batch_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
     explorer.close()
 
 
+def test_a_dimension_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
+    explorer = inspector.explore(lambda w, x: x @ w, jnp.ones((8, 6)), jnp.ones((4, 8))).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="what_if")
+    pane = page.locator(".insp-what-if")
+    compile_it = pane.get_by_role("button", name="Compile as variant")
+    until(page, exchange, compile_it)
+    pane.get_by_role("button", name="Shape", exact=True).click()
+    argument, lengths = pane.get_by_label("Argument"), pane.get_by_label("New lengths")
+    assert argument.locator("option").all_inner_texts() == [
+        "dimensions of length 8 of w, x",
+        "w: float32[8, 6]",
+        "x: float32[4, 8]",
+    ]
+    assert lengths.input_value() == "8"
+    argument.select_option("w")
+    assert lengths.input_value() == "8, 6"
+    lengths.fill("8, wide")
+    compile_it.click()
+    expect(pane).to_contain_text("Enter lengths, such as 8, 128.")
+    lengths.fill("8, 128")
+    compile_it.click()
+    until(page, exchange, pane.get_by_role("button", name="128 in dimension 1 of w"))
+    until(page, exchange, page.locator(".insp-chip-done").nth(1))
+    made = explorer.variants[1].lowered
+    assert made is not None
+    assert [a.shape for a in made.inputs] == [(8, 128), (4, 8)]
+    explorer.close()
+
+
 def test_checkpoints_are_changed(demo: OpenDemo) -> None:
     def loss(ws: Any, x: Any) -> Any:
         return jax.lax.scan(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None), x, ws)[0].sum()

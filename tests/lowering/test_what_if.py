@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.compilation.tuning import AS_CALLED, Tuning, WhatIf, covers
+from inspector.compilation.tuning import Tuning
+from inspector.compilation.what_if import AS_CALLED, WhatIf, covers
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ParameterError
 from inspector.lowering.what_if import fitted
@@ -303,6 +304,54 @@ def test_a_leading_dimension_stands_for_all_arrays_that_have_it(lowered: Lowered
             named.what_if(batch=wrong)
 
 
+def test_any_dimension_of_any_argument(lowered: Lowered, arguments: Any) -> None:
+    ws, x = arguments
+    wider = lowered.what_if(shape={16: 24})
+    assert [a.shape for a in wider.inputs] == [(24, 128)] * 3 + [(64, 24)]
+    assert str(what_if_of(wider)) == "ws[0], ws[1], ws[2] of 24, 24 in dimension 1 of x"
+    assert same_module(wider.what_if(shape={24: 16}), lowered)
+    narrower = lowered.what_if(shape={"ws": (None, 32), "x": (8, None)})
+    assert same_module(narrower, inspector.lower(step, [w[:, :32] for w in ws], x[:8]))
+    assert narrower.what_if(batch={"x": 4}).inputs[3].shape == (4, 16), "the later one wins"
+    both = lowered.what_if(shape={64: 4, "x": [2, None]})
+    assert both.inputs[3].shape == (2, 16), "a name goes before a length"
+    assert same_module(lowered.what_if(shape={"x": (64, None)}), lowered)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (
+            {"x": (1, 2, 3)},
+            r"shape has \(1, 2, 3\) for x, which is \(64, 16\). Expected 2 lengths, None for one that stays",
+        ),
+        ({"x": 32}, "shape has 32 for x"),
+        ({"x": (0, None)}, "shape has the length 0 for x. Expected 1 or more"),
+        ({"v": (1, 2)}, "shape names 'v', which is no array. Arrays: ws"),
+        ({17: 32}, "shape names the length 17, which no dimension has. Lengths: 16, 128, 64"),
+        ({16: True}, "the length True for dimensions of 16"),
+        ([1, 2], "Expected shapes by argument"),
+    ],
+)
+def test_wrong_shapes_are_named(lowered: Lowered, shape: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        lowered.what_if(shape=shape)
+
+
+def test_a_shape_that_the_function_does_not_take_is_its_own_error(lowered: Lowered) -> None:
+    with pytest.raises(TypeError, match="dot_general"):
+        lowered.what_if(shape={"x": (None, 17)})
+
+
+def test_arguments_are_repeated_or_cut_for_other_shapes() -> None:
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    assert fitted(x, (3, 2), "int32").tolist() == [[0, 1], [3, 4], [0, 1]]
+    assert fitted(x, (2, 5), "float32").tolist() == [[0, 1, 2, 0, 1], [3, 4, 5, 3, 4]]
+    assert fitted(x, (6,), "float32") is x
+    keys = jax.random.split(jax.random.key(0), (2, 3))
+    assert fitted(keys, (3, 2), "key<fry>").shape == (3, 2)
+
+
 def test_a_lowered_that_is_opened_again_keeps_its_call(lowered: Lowered, arguments: Any) -> None:
     explorer = inspector.explore(lowered)
     donated = explorer.what_if(donate="ws")
@@ -354,7 +403,7 @@ def test_values_are_made_to_fit() -> None:
     assert fitted(x, (3, 2), "bfloat16").dtype == "bfloat16"
     np.testing.assert_array_equal(fitted(x, (2, 2), "float32"), x[:2])
     np.testing.assert_array_equal(fitted(x, (5, 2), "float32"), np.concatenate([x, x[:2]]))
-    assert fitted(x, (3, 4), "float32") is x  # another program's: whoever runs it says so
+    assert fitted(x, (3, 2, 1), "float32") is x  # another program's: whoever runs it says so
     assert fitted("text", (3, 2), "float32") == "text"
     shape = jax.ShapeDtypeStruct((3, 2), "float32")
     assert fitted(shape, (6, 2), "bfloat16") == jax.ShapeDtypeStruct((6, 2), "bfloat16")

@@ -21,7 +21,8 @@ from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_CALLED, Tuning, WhatIf
+from inspector.compilation.tuning import Tuning
+from inspector.compilation.what_if import AS_CALLED, WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run

@@ -174,7 +174,14 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
 
     app.publish = record
     try:
-        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialize": [], "checkpoint": ""}
+        empty: dict[str, Any] = {
+            "donate": [],
+            "dtype": {},
+            "batch": {},
+            "shape": {},
+            "rematerialize": [],
+            "checkpoint": "",
+        }
         request = {"type": "suppose", "id": 7, "variant": explorer.baseline.number, **empty, **supposed}
         explorer._on_request(request)  # as of the comm
         explorer.wait(120)
@@ -189,6 +196,24 @@ def test_errors_of_the_function_are_sent() -> None:
     reply = asked(explorer, batch={"x": 3})
     assert reply["variant"] is None
     assert "incompatible shapes" in reply["error"]["message"]
+    explorer.close()
+
+
+def test_a_browser_asks_for_shapes() -> None:
+    explorer = inspector.explore(lambda w, x, s: x @ w * s, jnp.ones((8, 6)), jnp.ones((4, 8)), jnp.ones(()))
+    known = suppositions(explorer.lowered)
+    assert known["lengths"] == [{"length": 8, "what": "w, x", "paths": ["w", "x"]}]
+    assert [each["shape"] for each in known["arguments"]] == [[8, 6], [4, 8], None]
+    for shape, shapes in (
+        ({"8": [16]}, [(16, 6), (4, 16), ()]),
+        ({"w": [8, 128]}, [(8, 128), (4, 8), ()]),
+    ):
+        reply = asked(explorer, shape=shape)
+        made = explorer.variants[reply["variant"]].lowered
+        assert made is not None
+        assert [each.shape for each in made.inputs] == shapes
+    reply = asked(explorer, shape={"w": [8]})
+    assert "Expected 2 lengths" in reply["error"]["message"]
     explorer.close()
 
 

@@ -1,4 +1,4 @@
-// A form for hypothetical calls (donation, dtype, batch size, rematerialization, checkpoints), and their stats beside the baseline.
+// A form for hypothetical calls (donation, dtype, batch size, shape, rematerialization, checkpoints), and their stats beside the baseline.
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -12,13 +12,14 @@ import { empty } from "./states.ts";
 import { content } from "./stats.ts";
 import "../styles/what_if.css";
 
-type OfArgument = "donate" | "dtype" | "batch";
+type OfArgument = "donate" | "dtype" | "batch" | "shape";
 type Kind = OfArgument | "rematerialize" | "checkpoint";
 
 const KINDS: Choice<Kind>[] = [
   { value: "donate", text: "Donate", title: "Let the program reuse the buffers of an argument" },
   { value: "dtype", text: "Dtype", title: "Change the dtype of an argument" },
   { value: "batch", text: "Batch", title: "Change the length of the leading dimension" },
+  { value: "shape", text: "Shape", title: "Change the length of any dimension" },
   { value: "rematerialize", text: "Rematerialize", title: "Recompute the values of a scope in the backward pass" },
   { value: "checkpoint", text: "Checkpoints", title: "Add jax.checkpoint to loops, remove it, or change its policy" },
 ];
@@ -90,7 +91,8 @@ class WhatIfPane implements Pane {
     const { fits, none } = ARGUMENTS[kind];
     const offered = this.known!.arguments.filter(fits);
     if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, none));
-    const shared = kind === "batch" ? this.known!.shared : [];
+    const { shared: leading, lengths = [] } = this.known!;
+    const shared = kind === "batch" ? leading : kind === "shape" ? lengths : [];
     fill(this.form, ...argumentFields(kind, offered, shared), this.compile);
   }
 
@@ -133,12 +135,15 @@ class WhatIfPane implements Pane {
     const [argument, value] = [field("argument"), field("value")];
     const kind = this.kind.value;
     if (kind === "rematerialize" && !value) return this.request.say("Enter the name of a scope first.");
+    const shape = kind === "shape" ? lengthsIn(value) : [];
+    if (!shape) return this.request.say("Enter lengths, such as 8, 128.");
     this.request.ask({
       type: "suppose",
       variant: this.context.synced.baseline!,
       donate: kind === "donate" ? [argument] : [],
       dtype: kind === "dtype" ? { [argument]: value } : {},
       batch: kind === "batch" ? this.batchOf(argument, Number(value)) : {},
+      shape: kind === "shape" ? { [argument]: shape } : {},
       rematerialize: kind === "rematerialize" ? value.split(",").map((name) => name.trim()) : [],
       checkpoint: kind === "checkpoint" ? value : "",
     });
@@ -199,7 +204,14 @@ const ARGUMENTS: Record<OfArgument, { fits: (argument: messages.SupposedArgument
   donate: { fits: ({ donated }) => !donated, none: "All arguments are already donated." },
   dtype: { fits: ({ dtype }) => dtype !== "", none: "No argument is a floating-point array." },
   batch: { fits: ({ length }) => length !== null, none: "No argument has a leading dimension." },
+  shape: { fits: ({ shape }) => !!shape, none: "No argument has a dimension." },
 };
+
+/** Returns the lengths in a text, such as "8, 128"; null if it has anything else. */
+function lengthsIn(text: string): number[] | null {
+  const lengths = text.split(",").map(Number);
+  return lengths.every((length) => Number.isInteger(length) && length > 0) ? lengths : null;
+}
 
 /** Returns the option value of a shared dimension: its length, which is never the path of an argument. */
 const valueOf = ({ length }: messages.SharedDimension): string => String(length);
@@ -210,10 +222,11 @@ function argumentFields(
   shared: readonly messages.SharedDimension[],
 ): HTMLElement[] {
   const lengths = [...shared, ...offered].map(({ length }) => length);
+  const dimensions = kind === "batch" ? "leading dimension" : "dimensions of length";
   const argument = h(
     "select",
     { name: "argument", class: "insp-select", "aria-label": "Argument" },
-    ...shared.map((each) => h("option", { value: valueOf(each) }, `leading dimension ${each.length} of ${each.what}`)),
+    ...shared.map((each) => h("option", { value: valueOf(each) }, `${dimensions} ${each.length} of ${each.what}`)),
     ...offered.map(({ path, what }) => h("option", { value: path }, `${path}: ${what}`)),
   );
   if (kind === "dtype") {
@@ -225,6 +238,13 @@ function argumentFields(
     const length = h("input", { name: "value", type: "number", min: "1", value: half(), "aria-label": "Length" });
     argument.addEventListener("change", () => (length.value = half()));
     return [argument, length];
+  }
+  if (kind === "shape") {
+    const shapes = [...shared.map((each) => [each.length]), ...offered.map(({ shape }) => shape ?? [])];
+    const present = (): string => (shapes[argument.selectedIndex] ?? []).join(", ");
+    const input = h("input", { name: "value", type: "text", value: present(), "aria-label": "New lengths" });
+    argument.addEventListener("change", () => (input.value = present()));
+    return [argument, input];
   }
   return [argument];
 }

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from inspector.compilation.cost import InstructionCost
-from inspector.compilation.kernel_costs import KERNEL
+from inspector.compilation.kernels.costs import KERNEL
 from inspector.compilation.library_costs import LIBRARIES
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.what_if import WhatIf
 from inspector.hlo.source import Frame
 
 Stack = tuple[tuple[str, int], ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.analysis.findings.subject import Subject
-from inspector.compilation.kernel_costs import KERNEL
+from inspector.compilation.kernels.costs import KERNEL
 from inspector.hlo.backend_config import kernel_body
 from inspector.hlo.module import Instruction
 

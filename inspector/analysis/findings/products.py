@@ -19,7 +19,7 @@ from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.kernel_calls import kernels_of_libtpu
 from inspector.analysis.findings.subject import Subject
-from inspector.compilation.kernel_costs import KERNEL
+from inspector.compilation.kernels.costs import KERNEL
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import Frame, merged_names, own_frame

@@ -105,7 +105,7 @@ def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
 def _count_one(module: bytes) -> Counts | str:
     from inspector._jax.compiling.cost import count as count_by_xla
     from inspector._jax.modules.mosaic import read_kernel
-    from inspector.compilation.kernel_costs import kernel_counts
+    from inspector.compilation.kernels.costs import kernel_counts
 
     return kernel_counts(module, read_kernel) or count_by_xla(module)
 

@@ -1,4 +1,4 @@
-"""The What if pane: the program of a different call, with donations, other dtypes, batch sizes and checkpoints, rematerialization.
+"""The What if pane: the program of a different call, with donations, other dtypes, shapes and checkpoints, rematerialization.
 
 Each supposition becomes a variant, so every other pane compares it with the baseline.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from inspector.analysis.cost.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
-from inspector.compilation.tuning import CHECKPOINTS, WhatIf, leading_dimensions, listed
+from inspector.compilation.what_if import CHECKPOINTS, WhatIf, equal_lengths, leading_dimensions, listed
 from inspector.errors import Unavailable
 from inspector.hlo.source import phases
 from inspector.stages.lowered import Lowered, relowering_of
@@ -30,7 +30,8 @@ class SupposedArgument(TypedDict):
       path: name of the argument.
       what: dtype and shape of the array, or the number of arrays below the name.
       dtype: dtypes of the floating-point arrays; "" if there are none.
-      length: length of the first axis; None if the arrays differ or one has no axis.
+      length: length of the first dimension; None if the arrays differ or one has no dimension.
+      shape: the lengths of an array's dimensions; None for several arrays, and for one without dimensions. Older recordings lack it.
       donated: whether all of them are donated already.
     """
 
@@ -38,11 +39,12 @@ class SupposedArgument(TypedDict):
     what: str
     dtype: str
     length: int | None
+    shape: list[int] | None
     donated: bool
 
 
 class SharedDimension(TypedDict):
-    """Arrays with the same leading dimension.
+    """Arrays with the same leading dimension, or with a dimension of the same length.
 
     Attributes:
       what: their names as a short list.
@@ -59,6 +61,7 @@ class Suppositions(TypedDict):
 
     Attributes:
       shared: leading dimensions of several arrays, those of most arguments first.
+      lengths: lengths of several dimensions, those of most dimensions first. Older recordings lack them.
       scopes: name scopes that both the forward and the backward pass contain.
       checkpoints: the changes of checkpoints that apply to a program with a backward pass, with their names on screen. Older
         recordings lack them.
@@ -68,6 +71,7 @@ class Suppositions(TypedDict):
     type: Literal["suppositions"]
     arguments: list[SupposedArgument]
     shared: list[SharedDimension]
+    lengths: list[SharedDimension]
     scopes: list[str]
     checkpoints: dict[str, str]
     note: str
@@ -89,6 +93,7 @@ class SupposeRequest(TypedDict):
       id: number of the request; late replies are dropped.
       variant: the variant whose call, options and target are the starting point.
       donate, dtype, batch, rematerialize, checkpoint: as in `Lowered.what_if`.
+      shape: the lengths of all dimensions by argument; or one new length by the present one, in digits.
     """
 
     type: Literal["suppose"]
@@ -97,6 +102,7 @@ class SupposeRequest(TypedDict):
     donate: list[str]
     dtype: dict[str, str]
     batch: dict[str, int]
+    shape: dict[str, list[int]]
     rematerialize: list[str]
     checkpoint: str
 
@@ -117,7 +123,12 @@ class WhatIfPane(Pane):
         try:
             variant = self.context.variant(request["variant"])
             changes: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize", "checkpoint")}
-            what_if = variant.tuning.what_if.merge(WhatIf.of(**changes))
+            shape = {
+                int(k) if k.isdigit() else k: new[0] if k.isdigit() else new for k, new in request["shape"].items()
+            }
+            inputs = variant.lowered.inputs if variant.lowered is not None else ()
+            arrays = [(each.path, each.shape) for each in inputs]
+            what_if = variant.tuning.what_if.merge(WhatIf.of(**changes, shape=shape, arrays=arrays))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number
         except Exception as error:  # user code can raise anything; shown next to the request
@@ -129,7 +140,9 @@ def suppositions(lowered: Lowered) -> Suppositions:
     """Returns the possible suppositions about a program's call."""
     if relowering_of(lowered) is None:
         note = "The program has no Python function, so it cannot be lowered for a different call."
-        return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], checkpoints={}, note=note)
+        return Suppositions(
+            type="suppositions", arguments=[], shared=[], lengths=[], scopes=[], checkpoints={}, note=note
+        )
     below: dict[str, list[Argument]] = {}
     for argument in lowered.inputs:
         if argument.weak_type and not argument.shape:
@@ -142,6 +155,7 @@ def suppositions(lowered: Lowered) -> Suppositions:
         type="suppositions",
         arguments=[_argument(name, below[name]) for name in names[:_MOST]],
         shared=_shared(lowered.inputs),
+        lengths=_equal_lengths(lowered.inputs),
         scopes=_scopes(lowered)[:_MOST],
         checkpoints=_checkpoints(lowered),
         note="",
@@ -156,6 +170,16 @@ def _shared(arguments: Iterable[Argument]) -> list[SharedDimension]:
     return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in groups]
 
 
+def _equal_lengths(arguments: Iterable[Argument]) -> list[SharedDimension]:
+    """Returns the lengths that several dimensions have."""
+    found = equal_lengths((a.path, a.shape) for a in arguments)
+    groups = sorted(
+        ((length, places) for length, places in found.items() if len(places) > 1), key=lambda each: -len(each[1])
+    )
+    named = [(length, [*dict.fromkeys(path for path, _ in places)]) for length, places in groups]
+    return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in named]
+
+
 def _argument(name: str, arrays: list[Argument]) -> SupposedArgument:
     dtypes = {a.dtype for a in arrays if a.dtype.startswith(("float", "bfloat"))}
     lengths = {a.shape[0] if a.shape else None for a in arrays}
@@ -164,6 +188,7 @@ def _argument(name: str, arrays: list[Argument]) -> SupposedArgument:
         what=format_array(arrays[0].dtype, arrays[0].shape) if len(arrays) == 1 else f"{len(arrays)} arrays",
         dtype=" and ".join(sorted(dtypes)),
         length=lengths.pop() if len(lengths) == 1 else None,
+        shape=[*arrays[0].shape] if len(arrays) == 1 and arrays[0].shape else None,
         donated=all(a.donated for a in arrays),
     )
 

@@ -12,8 +12,8 @@ from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.kernel_calls import calls_of, kernel_name, origin
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.pallas.vmem import VMEM
-from inspector.compilation.kernel_costs import KernelBody
-from inspector.compilation.kernel_walk import Window
+from inspector.compilation.kernels.costs import KernelBody
+from inspector.compilation.kernels.walk import Window
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import vmem_limit_bytes, vmem_scratch_bytes
 from inspector.hlo.module import Instruction

@@ -11,7 +11,7 @@ from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.exchange_chains import is_by_element, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame, line_text, own_frame, phases

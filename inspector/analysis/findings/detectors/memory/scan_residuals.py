@@ -11,7 +11,7 @@ from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
-from inspector.compilation.tuning import WhatIf
+from inspector.compilation.what_if import WhatIf
 from inspector.errors import Unavailable
 from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction

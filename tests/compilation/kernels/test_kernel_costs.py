@@ -14,7 +14,7 @@ from inspector._jax.modules.mosaic import read_kernel
 from inspector.analysis.cost.dot_algorithms import product_flops, products
 from inspector.analysis.cost.kernel_time import KernelTimes
 from inspector.compilation.cost import InstructionCost, costs
-from inspector.compilation.kernel_costs import body_of, doubts_of, kernel_counts, with_doubts
+from inspector.compilation.kernels.costs import body_of, doubts_of, kernel_counts, with_doubts
 from inspector.errors import About, AtLeast, Missing, Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles

@@ -16,10 +16,10 @@ from jax.experimental.pallas import tpu as pltpu
 import inspector
 from inspector._jax.modules.mosaic import read_kernel
 from inspector.analysis.pallas.grid_walk import visits
-from inspector.compilation import kernel_walk
-from inspector.compilation.kernel_operations import element_bits, work_of
-from inspector.compilation.kernel_values import Scope, evaluate
-from inspector.compilation.kernel_walk import KernelWalk, walk
+from inspector.compilation.kernels import walk as kernel_walk
+from inspector.compilation.kernels.operations import element_bits, work_of
+from inspector.compilation.kernels.values import Scope, evaluate
+from inspector.compilation.kernels.walk import KernelWalk, walk
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import kernel_body
 from inspector.hlo.module import Module

@@ -9,7 +9,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from inspector.compilation.kernel_walk import KernelWalk, Window, walk
+from inspector.compilation.kernels.walk import KernelWalk, Window, walk
 from inspector.errors import About, AtLeast, Missing
 from inspector.hlo.backend_config import declared_costs, kernel_body
 from inspector.hlo.module import Instruction, Module

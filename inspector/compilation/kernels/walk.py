@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from inspector.compilation.kernel_operations import Types, Work, element_bits, is_control, is_copy, is_scalar, work_of
-from inspector.compilation.kernel_values import Known, Scope, evaluate, merged, taken
+from inspector.compilation.kernels.operations import Types, Work, element_bits, is_control, is_copy, is_scalar, work_of
+from inspector.compilation.kernels.values import Known, Scope, evaluate, merged, taken
 
 _AFFINE = re.compile(r"affine_map<\([^()]*\) -> \(([^()]*)\)>")  # without expressions in brackets
 _MOST_STEPS = 1 << 18  # of the grid; a larger grid counts as a multiple of its first part

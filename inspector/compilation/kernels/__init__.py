@@ -1,0 +1,1 @@
+"""The work of Pallas kernels for TPUs, counted in their bodies."""
