@@ -7,6 +7,8 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from inspector.errors import ParameterError
 from inspector.support.notebook import short
 
@@ -153,6 +155,16 @@ def equal_lengths(arrays: Iterable[tuple[str, Sequence[int]]]) -> dict[int, list
         for dimension, length in enumerate(shape):
             by_length.setdefault(length, []).append((path, dimension))
     return by_length
+
+
+def fit_shape(array: Any, shape: Sequence[int]) -> Any:
+    """Cuts an array to the lengths of a shape, or repeats it from the start. One with other dimensions, or without elements, is returned as it is."""
+    if len(array.shape) != len(shape) or 0 in array.shape:
+        return array
+    for dimension, (length, wanted) in enumerate(zip(array.shape, shape, strict=True)):
+        if length != wanted:
+            array = array[(*(slice(None),) * dimension, np.arange(wanted) % length)]
+    return array
 
 
 def _batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> Any:

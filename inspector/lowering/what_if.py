@@ -11,7 +11,7 @@ import numpy as np
 from inspector._jax.lowering.rematerialize import with_rematerialized
 from inspector._jax.lowering.stages import Traced, donated_arguments, with_donated
 from inspector.compilation.program import Argument
-from inspector.compilation.what_if import WhatIf, covers
+from inspector.compilation.what_if import WhatIf, covers, fit_shape
 from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, looks_like_array
 from inspector.support.notebook import short
@@ -91,15 +91,10 @@ def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
         return value
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(tuple(shape), dtype)
-    is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.extended)
-    array = value if is_key else np.asarray(value)
-    for dimension, (length, wanted) in enumerate(zip(value.shape, shape, strict=True)):
-        if length == wanted:
-            continue
-        if not length:
-            return value
-        array = array[(*(slice(None),) * dimension, np.arange(wanted) % length)]
-    return array if is_key else array.astype(dtype)
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.extended):
+        return fit_shape(value, shape)
+    array = fit_shape(np.asarray(value), shape)
+    return array.astype(dtype) if array.shape == tuple(shape) else value
 
 
 def check_known(name: str, paths: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from inspector.analysis.findings.subject import NO_FUNCTION
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
-from inspector.compilation.what_if import WhatIf
+from inspector.compilation.what_if import WhatIf, fit_shape
 from inspector.errors import InspectorError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.hlo.shape import NUMPY_TYPES
@@ -43,6 +43,7 @@ class EditedProgram:
       orders: the new order of dimensions of parameters that are stored in another order, by number.
       types: the names of the new types of parameters that are stored in another type, by number.
       dropped: numbers of the original program's parameters that it does not have.
+      is_resized: whether parameters have other shapes, so that it computes something else.
     """
 
     program: Program
@@ -51,9 +52,10 @@ class EditedProgram:
     orders: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     types: Mapping[int, str] = dataclasses.field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
+    is_resized: bool = False
 
     def inputs(self, original: Sequence[Input]) -> tuple[Input, ...]:
-        """Returns the inputs with which it computes what the original program computes from its inputs."""
+        """Returns the inputs with which it computes what the original program computes from its inputs, or those cut to other shapes."""
         arguments = [argument for argument in self.program.arguments if argument.parameter is not None]
         passed = [each for each in original if each.argument.parameter not in self.dropped]
         known = [self._stored(argument, each) for argument, each in zip(arguments, passed, strict=False)]
@@ -63,6 +65,8 @@ class EditedProgram:
     def _stored(self, argument: Argument, original: Input) -> Input:
         """Returns an input in the order and the type in which the program takes it."""
         number, value = argument.parameter or 0, original.value
+        if self.is_resized:
+            value = fit_shape(value, argument.shape)
         if number in self.orders:
             value = value.transpose(self.orders[number])
         if number in self.types:
@@ -85,13 +89,14 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         if isinstance(traced, Unavailable):
             return traced
         program = traced
+    is_resized = any(isinstance(edit, TraceAgain) and edit.resizes for edit in edits)
     for edit in edits:
         if isinstance(edit, PlaceDevices):
             mesh = placed(program.mesh, edit.device_ids)
             program = dataclasses.replace(program, device_ids=edit.device_ids, mesh=mesh)
     changes = [edit for edit in edits if not isinstance(edit, SetFlags | PlaceDevices | TraceAgain)]
     if not changes:
-        return EditedProgram(program, flags)
+        return EditedProgram(program, flags, is_resized=is_resized)
     if program.no_stablehlo is not None:
         return program.no_stablehlo
     least = min((edit.least_bytes for edit in changes if isinstance(edit, LiftConstants)), default=0)
@@ -128,6 +133,7 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         orders,
         types,
         dropped,
+        is_resized,
     )
 
 

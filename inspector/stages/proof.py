@@ -16,6 +16,7 @@ from inspector.analysis.findings.edits import (
     NarrowProducts,
     SingleFloats,
     StoreNarrow,
+    TraceAgain,
 )
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.compilation.compiled import CompiledProgram, executable_of
@@ -33,6 +34,7 @@ from inspector.support.units import format_bytes, format_seconds
 
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
+_RESIZED = Unavailable("the remedy changes the shapes")
 
 Verdict = Literal["proven", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
@@ -190,7 +192,8 @@ def _compared(
     if isinstance(runs, Unavailable):
         values = runs
     else:
-        values, agree = _agreement(edits, *runs.outputs)
+        is_resized = any(isinstance(edit, TraceAgain) and edit.resizes for edit in edits)
+        values, agree = (_RESIZED, True) if is_resized else _agreement(edits, *runs.outputs)
         relative = speed(*runs.durations)
         if not isinstance(relative, Unavailable):
             before_s, after_s = (float(np.median(each)) for each in runs.durations)

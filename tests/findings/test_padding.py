@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.errors import Unavailable
 from tests.absent import needs_tpu
 from tests.findings.examined import all_found, found, peak
 
@@ -49,6 +50,22 @@ def test_dimensions_just_above_a_multiple(fun: Any, args: Any, words: str, part:
     assert finding.caution
 
 
+def test_the_proof_shortens_the_arguments() -> None:
+    (finding,) = found(KIND, product, of(4096, 1025), of(1025, 4096), roofs=V5E)
+    proof = finding.prove(run=True)
+    assert proof.values == Unavailable("the remedy changes the shapes")
+    assert proof.compiled is not None
+    assert [a.shape for a in proof.compiled.program.arguments] == [(4096, 1024), (1024, 4096)]
+
+
+def test_a_function_that_takes_no_other_length() -> None:
+    ones = jnp.ones((4096, 1), jnp.bfloat16)
+    (finding,) = found(KIND, lambda x, w: jnp.concatenate([x, ones], 1) @ w, of(4096, 1024), of(1025, 4096), roofs=V5E)
+    proof = finding.prove()
+    assert proof.verdict == "cannot be tried"
+    assert proof.reason.startswith("tracing the function again failed: TypeError: dot_general requires")
+
+
 @pytest.mark.parametrize(
     ("args", "roofs"),
     [
@@ -56,6 +73,7 @@ def test_dimensions_just_above_a_multiple(fun: Any, args: Any, words: str, part:
         ((of(4096, 4096), of(4096, 1032)), V5E),  # the unit keeps the rows
         ((of(4096, 1100), of(1100, 4096)), V5E),  # most of the last part is used
         ((of(4096, 8193), of(8193, 4096)), V5E),  # the last part is one of 65
+        ((of(16_384, 8192), of(8192, 257)), V5E),  # the columns pass through the unit: 264 of them
         ((of(8, 1025), of(1025, 1024)), V5E),  # bound by memory
         ((of(4096, 64), of(64, 4096)), V5E),  # smaller than the unit
         ((of(4096, 1025), of(1025, 4096)), peak("gpu:h100")),
@@ -85,6 +103,18 @@ def test_the_gain_is_of_the_order_of_the_compile_by_hand() -> None:
         for k in (1025, 1024)
     )
     assert 0.3 < finding.gain_s / (before - after) < 2
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_blocks_that_take_longer_than_the_padding() -> None:
+    """Libtpu takes 2.7 times as long for 513 rows as for 512."""
+    experts = lambda x, w: jax.nn.relu(jnp.einsum("ecd,edf->ecf", x, w))  # noqa: E731
+    (finding,) = found(KIND, experts, of(16, 513, 2048), of(16, 2048, 4096), target="tpu:v5e:1x1")
+    assert "the compiler takes 3.4 times as long as the matrix unit needs" in finding.title
+    assert finding.is_upper_bound
+    assert finding.prove().gain_s == pytest.approx(finding.gain_s, rel=0.1)
+    assert not all_found(KIND, experts, of(16, 512, 2048), of(16, 2048, 4096), target="tpu:v5e:1x1")
 
 
 def convolved(x: Any, w: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from inspector.compilation.program import Argument
 from inspector.compilation.what_if import WhatIf
 from inspector.hlo.source import Frame
 
@@ -340,6 +341,19 @@ class TraceAgain:
     """
 
     what_if: WhatIf
+
+    @property
+    def resizes(self) -> bool:
+        """True if arguments have other shapes, so that the results are others too."""
+        return bool(self.what_if.batch or self.what_if.lengths)
+
+
+def resized(arguments: Iterable[Argument], present: int, wanted: int) -> tuple[TraceAgain, ...] | None:
+    """Returns the edit that changes the length of all dimensions of arguments that have it; None if none has."""
+    arrays = [(each.path, each.shape) for each in arguments]
+    if all(present not in shape for _, shape in arrays):
+        return None
+    return (TraceAgain(WhatIf.of(shape={present: wanted}, arrays=arrays)),)
 
 
 Edit = (

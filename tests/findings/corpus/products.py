@@ -206,7 +206,7 @@ def hidden_layer_of_2049() -> Program:
     return model, (params, struct(16_384, 1024, dtype=BF16))
 
 
-# Not found: the unit needs few more steps for 513 rows, but libtpu chooses worse blocks, and takes 2.7 times as long as for 512.
+# The unit needs few more steps for 513 rows, but libtpu chooses worse blocks, and takes 2.7 times as long as for 512.
 @planted("padding", TPU)
 def experts_with_a_capacity_of_513() -> Program:
     return (lambda x, w: jax.nn.relu(jnp.einsum("ecd,edf->ecf", x, w))), (
@@ -223,8 +223,10 @@ def recurrent_state_of_520() -> Program:
     return run, (struct(520, 520, dtype=BF16), struct(1024, 520, dtype=BF16), struct(16, 4096, 1024, dtype=BF16))
 
 
-@planted("padding", TPU, GPU, on=(TPU,))
+@silent("padding", TPU, GPU)
 def classes_with_a_null_class() -> Program:
+    """The unit keeps the rows, and libtpu takes as long for 256 columns."""
+
     def step(w: Any, x: Any, labels: Any) -> Any:
         return jax.grad(lambda w: cross_entropy((x @ w).astype(F32), labels))(w)
 

@@ -1,7 +1,7 @@
 """Proves the findings of the programs with mistakes, and compares the gains that findings state with those of their proofs.
 
 `python -m tests.findings.corpus.proofs` prints a line for each finding in the programs for CPUs, and the numbers of verdicts; with names of
-programs or targets, only those. `--run` runs the programs for CPUs and compares their results too. A recorded program cannot be traced
+programs, kinds or targets, only those. `--run` runs the programs for CPUs and compares their results too. A recorded program cannot be traced
 again, so that all of them are compiled.
 
 Times on CPUs are estimated with the figures of an H100, for the finding and for its proof, because those that a busy machine measures differ
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
     verdicts = collections.Counter[str]()
     for target in targets:
         for case in cases():
-            if target in case.on and (not names or case.name in names):
+            if target in case.on and (not names or {case.name, case.planted} & {*names}):
                 try:
                     lines = compared(case, target, "--run" in arguments)
                 except Exception:

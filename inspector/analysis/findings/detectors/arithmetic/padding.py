@@ -1,4 +1,8 @@
-"""Products with a dimension just above a multiple of the matrix unit's side: the unit computes the padding too."""
+"""Products with a dimension just above a multiple of the matrix unit's side: the unit computes the padding too.
+
+The unit keeps a block of one operand, whose dimensions are padded to its side; the rows of the other operand pass through, eight at a
+time. For some of these dimensions libtpu chooses blocks that take much longer than the padding. Its own estimate tells.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import products
+from inspector.analysis.cost.kernel_time import CYCLES
 from inspector.analysis.cost.matrix_unit import filled_by, product_sizes
+from inspector.analysis.findings.edits import resized
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS, shapes_text
 from inspector.analysis.findings.subject import Subject
@@ -15,19 +21,33 @@ from inspector.hlo.module import Instruction
 from inspector.support.units import counted
 
 KIND = "padding"
-_LEAST_SAVED = 0.02  # of a kernel's time
-_CAUTION = "Padding does not help: the compiler pads already. A smaller dimension changes the model."
+_LEAST_SAVED = 0.04  # of a kernel's time
+_SLOW = 2.5  # times as long as the product at the peak; well-filled ones on v5e take 1.0 to 1.45 times as long
+_CAUTION = "A smaller dimension changes the model. A padded one does not, but takes as long if the compiler pads well: compare both with what_if."
 _CONVOLUTION = "conv_general_dilated"
+_CHEAP = frozenset({
+    "parameter", "constant", "broadcast", "bitcast", "reshape", "transpose", "copy", "slice", "pad", "convert", "add", "subtract", "multiply",
+    "maximum", "minimum", "compare", "select", "dot", "convolution", "fusion", "tuple", "get-tuple-element", "iota",
+})  # fmt: skip
 _WHICH = ("number of rows", "contracted dimension", "number of columns")
 
 
 class _Waste(NamedTuple):
-    """A dimension of a product, the multiple below it, and the part of the time that its rest takes."""
+    """A dimension of a product that is longer than a multiple of the side of the matrix unit.
+
+    Attributes:
+      which: its number in `_WHICH`.
+      length: its length.
+      multiple: the multiple below it.
+      saved: the part of the time that the multiple saves.
+      slowness: how many times longer than the product at the peak the kernel takes, if blocks are the reason; otherwise 0.
+    """
 
     which: int
     length: int
     multiple: int
     saved: float
+    slowness: float = 0.0
 
 
 def padding(subject: Subject) -> Iterator[Finding]:
@@ -40,7 +60,7 @@ def padding(subject: Subject) -> Iterator[Finding]:
         kernel = subject.kernels.kernel(product) if product.opcode in PRODUCTS else None
         if kernel is None or subject.points[kernel].bound_by != "compute":
             continue
-        waste = _largest(product, peak.matrix_unit)
+        waste = _largest(product, peak.matrix_unit, _slowness(subject, kernel))
         if waste is not None:
             groups.setdefault((waste.which, waste.length), []).append((product, kernel, waste))
     for found in groups.values():
@@ -54,16 +74,41 @@ def _finding(subject: Subject, found: list[tuple[Instruction, str, _Waste]], sid
     over = waste.length - waste.multiple
     title = (
         f"The {_WHICH[waste.which]} of the {what} {shapes_text(product)}{more} is {waste.length}, {over} more than"
-        f" {waste.multiple // side} times {side}: the matrix unit of {side} by {side} computes {waste.multiple + side}."
+        f" {waste.multiple // side} times {side}"
+    )
+    title += (
+        f". By its own estimate, the compiler takes {waste.slowness:.1f} times as long as the matrix unit needs."
+        if waste.slowness
+        else f": the matrix unit of {side} by {side} computes {waste.multiple + side}."
     )
     return subject.finding(
-        KIND, title, f"{waste.multiple} instead of {waste.length}, or {waste.multiple + side} for the same time",
-        instructions=dict.fromkeys(kernel for _, kernel, _ in found), frames=product.frames,
+        KIND, title, f"{waste.multiple} instead of {waste.length}, or {waste.multiple + side} if it must not be smaller",
+        is_upper_bound=bool(waste.slowness), instructions=dict.fromkeys(kernel for _, kernel, _ in found), frames=product.frames,
         saved_part=min(each.saved for _, _, each in found), caution=_CAUTION,
+        edits=resized(subject.compiled.program.arguments, waste.length, waste.multiple),
     )  # fmt: skip
 
 
-def _largest(product: Instruction, side: int) -> _Waste | None:
+def _slowness(subject: Subject, kernel: str) -> float:
+    """Returns how many times longer than its products at the peak a kernel takes by the compiler's estimate; 0 if other work may be the reason."""
+    point, rate = subject.points[kernel], subject.roofline.flops_per_s
+    if point.limited_by != CYCLES or isinstance(point.flops, Unavailable) or isinstance(rate, Unavailable):
+        return 0.0
+    if not _CHEAP.issuperset(_operations(subject.module.instruction(kernel))):
+        return 0.0
+    return (
+        0.0 if isinstance(point.least_s, Unavailable) or not point.flops else float(point.least_s) * rate / point.flops
+    )
+
+
+def _operations(kernel: Instruction) -> Iterator[str]:
+    for called in kernel.called_computations:
+        for each in called.instructions:
+            yield each.opcode
+            yield from _operations(each)
+
+
+def _largest(product: Instruction, side: int, slowness: float) -> _Waste | None:
     """Returns the dimension that wastes most time; None if no dimension is just above a multiple."""
     sizes = product_sizes(product)
     if isinstance(sizes, Unavailable):
@@ -75,7 +120,12 @@ def _largest(product: Instruction, side: int) -> _Waste | None:
             trimmed = [*sizes]
             trimmed[which] = length - over
             saved = 1 - _time(trimmed, side) / _time(sizes, side)
-            wastes.append(_Waste(which, length, length - over, saved))
+            is_slow = slowness > _SLOW
+            wastes.append(
+                _Waste(which, length, length - over, 1 - 1 / slowness, slowness)
+                if is_slow
+                else _Waste(which, length, length - over, saved)
+            )
     worst = max(wastes, key=lambda each: each.saved, default=None)
     return None if worst is None or worst.saved < _LEAST_SAVED else worst
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value, is_passing
+from inspector.analysis.findings.edits import resized
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import Subject
@@ -123,7 +124,7 @@ def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> F
     sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
     return subject.finding(
         KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one{_other_split(subject, split)}", saved=kernels,
-        frames=instruction.frames,
+        frames=instruction.frames, edits=resized(subject.compiled.program.arguments, size, smaller) if smaller else None,
     )  # fmt: skip
 
 
