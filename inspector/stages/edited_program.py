@@ -13,6 +13,7 @@ from inspector.analysis.findings.edits import (
     Donate,
     DropCallbacks,
     DropParameters,
+    DropResults,
     Edit,
     LiftConstants,
     PlaceDevices,
@@ -118,15 +119,17 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         Argument(f"constant[{number}]", value.shape, value.dtype.name, first + number)
         for number, value in enumerate(made.lifted)
     )
+    left_out = {n for edit in changes if isinstance(edit, DropResults) for n in edit.results}
     has_callbacks = program.host_callbacks and not any(isinstance(edit, DropCallbacks) for edit in changes)
     return EditedProgram(
         dataclasses.replace(
             program,
             module=made.module,
             arguments=(*arguments, *lifted),
+            results=tuple(each for number, each in enumerate(program.results) if number not in left_out),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
-            binding=None if lifted or orders or types or dropped else program.binding,
+            binding=None if lifted or orders or types or dropped or left_out else program.binding,
         ),
         flags,
         made.lifted,

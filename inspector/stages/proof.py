@@ -11,6 +11,7 @@ import numpy as np
 from inspector.analysis.findings.edits import (
     DefaultPrecision,
     DropCallbacks,
+    DropResults,
     Edit,
     LiftConstants,
     NarrowProducts,
@@ -257,7 +258,9 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
         _ROUNDED if any(isinstance(edit, (NarrowProducts, DefaultPrecision, StoreNarrow)) for edit in edits) else 0.0
     )
     worst, most = 0.0, 0.0
-    for path, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+    left_out = {number for edit in edits if isinstance(edit, DropResults) for number in edit.results}
+    returned = (each for number, each in enumerate(ours) if number not in left_out)
+    for path, (a, b) in enumerate(zip(returned, theirs, strict=True)):
         if any(isinstance(edit, SingleFloats) for edit in edits):
             a = a.astype(b.dtype)
         found = difference(str(path), a, b)

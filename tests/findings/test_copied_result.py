@@ -135,6 +135,33 @@ def test_the_proof_donates_the_argument() -> None:
     assert (proof.verdict, proof.gain_bytes) == ("proven", 1 << 18)
 
 
+@pytest.mark.parametrize("fun", [twice, computed_twice, twice_and_computed_again])
+def test_the_proof_returns_an_array_once(fun: Any) -> None:
+    (finding,) = found(KIND, fun, M, M)
+    proof = finding.prove(run=True)
+    assert (proof.verdict, proof.values) == ("proven", "equal results")
+    assert proof.gain_bytes == pytest.approx(finding.gain_bytes, rel=1e-3)
+    assert proof.compiled is not None
+    before, after = inspector.lower(fun, M, M).program.results, proof.compiled.program.results
+    assert [each.path for each in after] == [each.path for each in before if each.path not in _REPEATED]
+
+
+_REPEATED = ("['predictions']", "['metrics']['features']", "[1]['y']", "[1]['again']")
+
+
+def test_a_proof_without_results_keeps_the_donations_of_others() -> None:
+    def step(w: Any, x: Any) -> Any:
+        y = jnp.tanh(x @ w)
+        return y, y, w - 0.1 * jnp.sin(w)
+
+    lowered = inspector.lower(jax.jit(step, donate_argnums=0), M, M)
+    (finding,) = lowered.compile(target="cpu").findings(kinds=[KIND])
+    proof = finding.prove(run=True)
+    assert proof.verdict == "proven"
+    assert proof.compiled is not None
+    assert proof.compiled.memory.alias_bytes == 1 << 18  # the buffer of `w` is that of the last result
+
+
 def test_the_copy_of_a_few_bytes_on_a_tpu_is_no_gain() -> None:
     """The estimated time of the copy is mostly the latency of the memory."""
     assert not recorded("counter_returned", TPU).findings(kinds=[KIND])

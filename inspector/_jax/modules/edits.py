@@ -24,6 +24,7 @@ from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_par
 from inspector._jax.modules.parameter_edits import (
     donate,
     drop_parameters,
+    drop_results,
     gather_first,
     keep_result,
     move_axis,
@@ -274,6 +275,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "StoreTransposed": store_transposed,
     "StoreNarrow": _store_narrow,
     "DropParameters": drop_parameters,
+    "DropResults": drop_results,
     "SingleFloats": narrow_floats,
 }
 

@@ -202,3 +202,35 @@ def drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))
     set_attributes(main, "arg_attrs", attributes)
     return places if places == len(parameters) else 0
+
+
+def drop_results(module: ir.Module, results: Collection[int]) -> int:
+    """Returns no longer some results. Buffers that they reused are free for the others."""
+    main = main_of(module)
+    returned = [*main.regions[0].blocks[0].operations][-1].operation
+    kept = [number for number in range(len(returned.operands)) if number not in results]
+    of_results = argument_attributes(main, "res_attrs")
+    types = stablehlo.function_type(main)
+    ir.Operation.create(
+        returned.name,
+        operands=[returned.operands[number] for number in kept],
+        ip=ir.InsertionPoint(returned),
+        loc=returned.location,
+    )
+    returned.erase()
+    attributes = argument_attributes(main)
+    places = {number: place for place, number in enumerate(kept)}
+    for each in attributes:
+        if _ALIAS in each:
+            reused = places.get(ir.IntegerAttr(each.pop(_ALIAS)).value)
+            if reused is None:
+                each[_DONOR] = ir.BoolAttr.get(True)
+            else:
+                each[_ALIAS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), reused)
+    inputs = [*types.inputs]
+    main.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(inputs, [types.results[number] for number in kept])
+    )
+    set_attributes(main, "arg_attrs", attributes)
+    set_attributes(main, "res_attrs", [of_results[number] for number in kept])
+    return len(of_results) - len(kept)

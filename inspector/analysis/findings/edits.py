@@ -306,6 +306,17 @@ class DropParameters:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DropResults:
+    """Leaves out results.
+
+    Attributes:
+      results: their positions.
+    """
+
+    results: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SingleFloats:
     """Computes in 32-bit floats instead of 64-bit ones, and returns them."""
 
@@ -378,6 +389,7 @@ Edit = (
     | StoreTransposed
     | StoreNarrow
     | DropParameters
+    | DropResults
     | SingleFloats
     | PlaceDevices
     | SetFlags

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code
 from inspector.analysis.findings.dataflow import Value, results
-from inspector.analysis.findings.edits import Donate
+from inspector.analysis.findings.edits import Donate, DropResults
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
@@ -99,9 +99,21 @@ def _repeated(
     return subject.finding(
         KIND,
         f"{', '.join(pairs[:_MOST_NAMED])}{more}: each execution writes the same values again ({format_bytes(size)}).",
-        "Return the array once.", instructions=[copies[number].name for number in numbers], saved_part=1.0,
+        "Return the array once.", instructions=[*(copies[number].name for number in numbers), *_first_copies(subject, firsts)], saved_part=1.0,
         gain_bytes=subject.bytes_saved(size, without=numbers), has_estimated_bytes=subject.knows_buffers, caution="The caller needs both if it donates one of them.",
+        edits=(DropResults(tuple(numbers)),),
     )  # fmt: skip
+
+
+def _first_copies(subject: Subject, firsts: Mapping[int, int]) -> Iterator[str]:
+    """Yields the copies from VMEM to the first of equal results, which a TPU writes to the main memory at once if it is the only one."""
+    root = subject.module.entry.root
+    for one in {*firsts.values()}:
+        done = root.operands[one]
+        if done.opcode == "copy-done" and all(
+            each.opcode in ("copy", "copy-start") for each in done.operands[0].operands[0].users
+        ):
+            yield done.operands[0].name
 
 
 def _first_equal(root: Instruction, values: Sequence[Value]) -> dict[int, int]:
