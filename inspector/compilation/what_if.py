@@ -114,10 +114,10 @@ class WhatIf:
         for path, size in self.batch:
             by_size.setdefault(size, []).append(path)
         parts += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
-        by_length: dict[int, list[str]] = {}
+        by_dimension: dict[tuple[int, int], list[str]] = {}
         for path, dimension, length in self.lengths:
-            by_length.setdefault(length, []).append(f"dimension {dimension} of {path}")
-        parts += [f"{length} in {listed(dimensions)}" for length, dimensions in by_length.items()]
+            by_dimension.setdefault((dimension, length), []).append(path)
+        parts += [f"{listed(paths)} with dimension {d} of {length}" for (d, length), paths in by_dimension.items()]
         parts += [f"{', '.join(self.rematerialize)} rematerialized"] if self.rematerialize else []
         parts += [CHECKPOINTS[self.checkpoint]] if self.checkpoint else []
         return ", ".join(parts)

@@ -117,7 +117,7 @@ def test_a_dimension_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
     expect(pane).to_contain_text("Enter lengths, such as 8, 128.")
     lengths.fill("8, 128")
     compile_it.click()
-    until(page, exchange, pane.get_by_role("button", name="128 in dimension 1 of w"))
+    until(page, exchange, pane.get_by_role("button", name="w with dimension 1 of 128"))
     until(page, exchange, page.locator(".insp-chip-done").nth(1))
     made = explorer.variants[1].lowered
     assert made is not None

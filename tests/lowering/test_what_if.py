@@ -308,7 +308,7 @@ def test_any_dimension_of_any_argument(lowered: Lowered, arguments: Any) -> None
     ws, x = arguments
     wider = lowered.what_if(shape={16: 24})
     assert [a.shape for a in wider.inputs] == [(24, 128)] * 3 + [(64, 24)]
-    assert str(what_if_of(wider)) == "ws[0], ws[1], ws[2] of 24, 24 in dimension 1 of x"
+    assert str(what_if_of(wider)) == "ws[0], ws[1], ws[2] of 24, x with dimension 1 of 24"
     assert same_module(wider.what_if(shape={24: 16}), lowered)
     narrower = lowered.what_if(shape={"ws": (None, 32), "x": (8, None)})
     assert same_module(narrower, inspector.lower(step, [w[:, :32] for w in ws], x[:8]))

@@ -61,7 +61,7 @@ def full_rematerialization(subject: Subject, kind: str, one: Resharding, collect
         remedy = _remedy(steps)
         edits = _inserted(subject, steps, op_name, one.frames)
     return subject.finding(
-        kind, title, remedy, frames=one.frames, gain_bytes=max(0, min(whole - part, temporaries)), edits=edits,
+        kind, title, remedy, frames=one.frames, gain_bytes=max(0, min(whole - part, temporaries)), has_estimated_bytes=True, edits=edits,
         saved=dict.fromkeys((each.name for each in gathers), saved_part),
     )  # fmt: skip
 

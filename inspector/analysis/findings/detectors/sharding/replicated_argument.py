@@ -162,7 +162,7 @@ def _finding(
         f" of {'axis' if len(first.axes) == 1 else 'axes'} {'+'.join(first.axes)}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
     )
     return subject.finding(
-KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved,
+KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved, has_estimated_bytes=is_state,
         caution=caution, saved={**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)} or None,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         frames=first.slices[0].frames if first.is_sliced_by_hand else (),
