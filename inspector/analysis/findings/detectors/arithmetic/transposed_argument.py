@@ -46,10 +46,19 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         axes = ", ".join(map(str, order))
         yield subject.finding(
             KIND, title, f"{path} = {path}.transpose({axes})  # once, when it is made; use it in this order",
-            instructions=[users[0].name], frames=users[0].frames, saved_part=1.0,
+            saved={users[0].name: 1.0}, instead_s=_read_s(subject, users[0]), frames=users[0].frames,
             caution="Other programs that take the array need the same order.",
             edits=(StoreTransposed(number, order),),
         )  # fmt: skip
+
+
+def _read_s(subject: Subject, copy: Instruction) -> float:
+    """Returns the seconds in which a TPU reads the argument into VMEM, which the copy does too."""
+    peak = subject.roofline.peak
+    is_in_vmem = any(each.layout is not None and each.layout.memory_space for each in copy.shape.leaves)
+    if not is_in_vmem or isinstance(peak, Unavailable):
+        return 0.0
+    return copy.shape.byte_size / peak.memory_bytes_per_s
 
 
 def _is_exchanged(kernel: Instruction) -> bool:
