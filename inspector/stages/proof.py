@@ -16,6 +16,7 @@ from inspector.analysis.findings.edits import (
     LiftConstants,
     NarrowProducts,
     SingleFloats,
+    SortToTopK,
     StoreNarrow,
     TraceAgain,
 )
@@ -42,6 +43,7 @@ Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
+_UNKNOWN_SORT = "the time of a sort on a TPU is unknown: libtpu estimates none. prove(run=True) on a TPU measures it"
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3
@@ -138,6 +140,9 @@ def prove(
         return cannot_be_tried(finding.edits.reason)
     if not run and any(isinstance(edit, DropCallbacks) for edit in finding.edits):
         return cannot_be_tried(_NEEDS_RUN)
+    is_tpu = compiled.program.platform == "tpu"
+    if not run and is_tpu and any(isinstance(edit, SortToTopK) for edit in finding.edits):
+        return cannot_be_tried(_UNKNOWN_SORT)
     if time.is_over:
         return not_tried(time)
     try:

@@ -10,6 +10,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
+from tests.absent import needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "sort-for-top-k"
@@ -137,3 +138,12 @@ def twice(x: Any) -> Any:
 )
 def test_sorts_that_are_needed(fun: Any) -> None:
     assert not all_found(KIND, fun, LINE)
+
+
+@needs_tpu
+def test_no_estimate_proves_a_sort_on_a_tpu() -> None:
+    (finding,) = found(KIND, lambda x: jnp.sort(x, descending=True)[:, :8], ROWS, target="tpu:v5e:1x1")
+    assert "libtpu estimates no time for a sort" in finding.caution
+    proof = finding.prove()
+    assert (proof.verdict, proof.compiled) == ("cannot be tried", None)
+    assert proof.reason.startswith("the time of a sort on a TPU is unknown")

@@ -27,6 +27,7 @@ _COMPARISONS_PER_S = 80e6
 _SOURCE = f"{_COMPARISONS_PER_S / 1e6:.0f} million comparisons per second, as measured on one core of a CPU"
 _SORTS_OTHERS = Unavailable("it sorts another array by these values, which needs a gather")
 _CAUTION = "top_k has the largest value first, and orders equal values and NaNs in another way than a sort does."
+_ON_TPU = " libtpu estimates no time for a sort: that of the finding is the time of its accesses to memory, and the sort takes longer."
 
 
 def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
@@ -88,7 +89,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
     found = subject.finding(
         KIND, title, remedy, instructions=kernels,
         frames=value.instruction.frames or (calls[-1].frames if calls else ()),
-        saved_part=1 - 1 / math.log2(length), caution=_CAUTION, edits=edits,
+        saved_part=1 - 1 / math.log2(length), caution=_CAUTION + _ON_TPU * (subject.compiled.program.platform == "tpu"), edits=edits,
     )  # fmt: skip
     yield _with_nominal_gain(subject, found, sorts, length)
 
