@@ -167,7 +167,6 @@ def test_a_narrow_outline_keeps_its_names(demo: OpenDemo) -> None:
     explorer = explore(lambda x, y: jnp.tanh(x @ y) @ y, jnp.ones((64, 64)), jnp.ones((64, 64))).wait(120)
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer, tab="outline")
-    names = tree(page).locator(".insp-outline-name")
     until(page, exchange, tree(page).locator(".insp-number:visible").first)
     count = page.locator(".insp-outline-head .insp-number:visible").count()
     assert count >= 2
