@@ -46,6 +46,7 @@ class Placement:
         self._outputs = sorted(
             (each for each in self._buffers if each.kind in ("output", "donated")), key=lambda each: -each.byte_size
         )
+        self._as_compiled: int | None = None
 
     def byte_size(self, donated: Mapping[int, int] | None = None, without: Collection[int] = ()) -> int:
         """Returns the bytes of results and temporaries that are in no argument's buffer.
@@ -55,7 +56,14 @@ class Placement:
             arguments that are read after the result is written.
           without: numbers of the results that need no buffer.
         """
-        by_result = {result: parameter for parameter, result in (donated or {}).items()}
+        if not donated and not without:
+            if self._as_compiled is None:
+                self._as_compiled = self._changed_size({}, ())
+            return self._as_compiled
+        return self._changed_size(donated or {}, without)
+
+    def _changed_size(self, donated: Mapping[int, int], without: Collection[int]) -> int:
+        by_result = {result: parameter for parameter, result in donated.items()}
         places, whole = list[_Place](), 0
         temporaries: list[tuple[int, int, int]] = [(each.byte_size, each.start, each.end) for each in self._temporaries]
         for each in self._outputs:

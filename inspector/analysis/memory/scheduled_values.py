@@ -25,7 +25,7 @@ from inspector.platforms import Peak
 
 Index = tuple[int, ...]
 Value = tuple[int, Index]  # row of an instruction, and index of a leaf
-_SMALLEST_PART = 1000
+_SMALLEST_PART = 100
 """Buffers below this part of the largest one are not joined with results of their size: their number does not change the sum."""
 
 
@@ -314,10 +314,13 @@ _ELEMENTWISE = frozenset({
 })  # fmt: skip
 
 
+_COMPUTING = _ELEMENTWISE - {"copy", "bitcast"}
+
+
 def in_place(instruction: Instruction) -> Iterator[tuple[Instruction, Index]]:
     """Yields operands that an operation may overwrite with its result, each with the index of the result: both have equal sizes."""
     if instruction.opcode != "fusion":
-        if instruction.opcode in _ELEMENTWISE - {"copy", "bitcast"}:
+        if instruction.opcode in _COMPUTING:
             alike = (o for o in instruction.operands if o.shape.padded_byte_size == instruction.shape.padded_byte_size)
             yield from ((operand, ()) for operand in alike)
         return
