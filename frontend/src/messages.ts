@@ -661,11 +661,16 @@ export interface SharedDimension {
   paths: string[];
 }
 
+export interface EqualLength {
+  length: number;
+  what: string;
+}
+
 export interface Suppositions {
   type: "suppositions";
   arguments: SupposedArgument[];
   shared: SharedDimension[];
-  lengths: SharedDimension[];
+  lengths: EqualLength[];
   scopes: string[];
   checkpoints: Record<string, string>;
   note: string;

@@ -40,7 +40,7 @@ class WhatIf:
       batch: pairs of an argument and the length of its first dimension.
       rematerialize: name scopes whose values are computed again for the backward pass, as with `jax.checkpoint`.
       checkpoint: a change of all `jax.checkpoint`: one of `CHECKPOINTS`; "" for none.
-      lengths: arrays with the number of a further dimension, from 1, and its length.
+      lengths: triples of an array, the number of a dimension, from 1, and its length.
     """
 
     donate: tuple[str, ...] = ()
@@ -67,9 +67,9 @@ class WhatIf:
         Args:
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument.
-          batch: lengths of the first dimension by argument, or by the present length for all arrays that have it.
-          shape: for each argument the lengths of its dimensions, None for one that stays; or the new length by the present one, for all
-            dimensions of all arrays that have it.
+          batch: lengths of the first dimension by argument, or by the current length for all arrays that have it.
+          shape: lengths of the dimensions by argument, None to keep one; or the new length by the current one, for all dimensions of all
+            arrays that have it.
           rematerialize: name scopes.
           checkpoint: one of `CHECKPOINTS`; "" for none.
           arrays: the paths and shapes of the call's arrays.
@@ -84,8 +84,11 @@ class WhatIf:
         sizes = tuple((path, _length("batch", size, path)) for path, size in sizes)
         named = tuple((path, str(getattr(value, "__name__", value))) for path, value in dtypes)
         lengths = _lengths(shape, known)
-        sizes = (*sizes, *((path, length) for path, dimension, length in lengths if not dimension))
-        lengths = tuple(each for each in lengths if each[1])
+        current = dict(known)
+        batched = {path for path, _ in sizes}
+        changed = [each for each in lengths if current[each[0]][each[1]] != each[2] or each[0] in batched]
+        sizes = _on_top(sizes, tuple((path, length) for path, dimension, length in changed if not dimension))
+        lengths = tuple(each for each in changed if each[1])
         return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize), checkpoint, lengths)
 
     def __bool__(self) -> bool:
@@ -125,7 +128,7 @@ class WhatIf:
 
 def listed(paths: Sequence[str]) -> str:
     """Lists the first names, and the number of the others."""
-    return ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    return (", ".join(paths[:_NAMED]) or "none") + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
 
 
 _NAMED = 4
@@ -175,10 +178,10 @@ def _batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> A
     """
     if not isinstance(batch, Mapping):
         return batch
-    present = [key for key in batch if _is_number(key)]
-    known = leading_dimensions(arrays) if present else {}
+    current = [key for key in batch if _is_number(key)]
+    known = leading_dimensions(arrays) if current else {}
     lengths: dict[Any, Any] = {}
-    for dimension in present:
+    for dimension in current:
         if operator.index(dimension) not in known:
             dimension_list = "; ".join(f"{size} of {listed(paths)}" for size, paths in known.items()) or "none"
             raise ParameterError(
@@ -192,47 +195,48 @@ def _lengths(shape: Any, arrays: Sequence[tuple[str, Sequence[int]]]) -> tuple[t
     """Returns the array, the number and the new length of each dimension that changes. Those of a path take precedence.
 
     Raises:
-      ParameterError: not lengths by argument or by present length, an unknown argument or length, or another number of dimensions.
+      ParameterError: not lengths by argument or by current length, an unknown argument or length, or another number of dimensions.
     """
     if shape is not None and (
         not isinstance(shape, Mapping) or not all(isinstance(key, str) or _is_number(key) for key in shape)
     ):
         raise ParameterError(
-            f"shape is {short(shape)}. Expected shapes by argument, such as {{'x': (None, 128)}}, or lengths by the present ones, such as"
+            f"shape is {short(shape)}. Expected shapes by argument, such as {{'x': (None, 128)}}, or lengths by the current ones, such as"
             " {50257: 50304}."
         )
     changes = shape or {}
     known = equal_lengths(arrays)
     found: dict[tuple[str, int], int] = {}
-    for present in filter(_is_number, changes):
-        if operator.index(present) not in known:
+    for current in filter(_is_number, changes):
+        if operator.index(current) not in known:
             lengths = ", ".join(map(str, known)) or "none"
-            raise ParameterError(f"shape names the length {present}, which no dimension has. Lengths: {lengths}.")
-        length = _length("shape", changes[present], f"dimensions of {present}")
-        found |= dict.fromkeys(known[operator.index(present)], length)
+            raise ParameterError(f"shape names the length {current}, which no dimension has. Lengths: {lengths}.")
+        length = _length("shape", changes[current], f"dimensions of {current}")
+        found |= dict.fromkeys(known[operator.index(current)], length)
     for name, wanted in changes.items():
         if _is_number(name):
             continue
         paths = [(path, each) for path, each in arrays if covers(name, path)]
         if not paths:
             raise ParameterError(
-                f"shape names {short(name)}, which is no array. Arrays: {listed([path for path, _ in arrays])}."
+                f"shape names the unknown array {short(name)}. Arrays: {listed([path for path, _ in arrays])}."
             )
+        wanted = wanted.tolist() if isinstance(wanted, np.ndarray) else wanted
         for path, each in paths:
             if not isinstance(wanted, Sequence) or isinstance(wanted, str) or len(wanted) != len(each):
                 raise ParameterError(
-                    f"shape has {short(wanted)} for {path}, which is {tuple(each)}. Expected {len(each)} lengths, None for one that stays."
+                    f"shape has {short(wanted)} for {path}, which is {tuple(each)}. Expected {len(each)} lengths, None to keep one."
                 )
             pairs = ((d, _length("shape", new, path)) for d, new in enumerate(wanted) if new is not None)
             found |= {(path, dimension): length for dimension, length in pairs}
-    present_lengths = dict(arrays)
-    return _in_dimensions(
-        tuple((place, length) for place, length in found.items() if present_lengths[place[0]][place[1]] != length)
-    )
+    return _in_dimensions(tuple(found.items()))
 
 
 def _is_number(key: Any) -> bool:
-    return hasattr(type(key), "__index__") and not isinstance(key, bool)
+    try:
+        return not isinstance(key, bool) and operator.index(key) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def _length(parameter: str, length: Any, where: str) -> int:

@@ -133,7 +133,7 @@ def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
         if covers(name, path):
             if not shape:
                 raise ParameterError(
-                    f"{path} has no axis, so batch cannot set the length of its first axis to {length}."
+                    f"{path} has no dimension, so batch cannot set the length of its first dimension to {length}."
                 )
             shape = (length, *shape[1:])
     for name, dimension, length in what_if.lengths:

@@ -44,7 +44,7 @@ class EditedProgram:
       orders: the new order of dimensions of parameters that are stored in another order, by number.
       types: the names of the new types of parameters that are stored in another type, by number.
       dropped: numbers of the original program's parameters that it does not have.
-      is_resized: whether parameters have other shapes, so that it computes something else.
+      is_resized: whether parameters have other shapes, so that its results cannot be compared.
     """
 
     program: Program
@@ -56,7 +56,7 @@ class EditedProgram:
     is_resized: bool = False
 
     def inputs(self, original: Sequence[Input]) -> tuple[Input, ...]:
-        """Returns the inputs with which it computes what the original program computes from its inputs, or those cut to other shapes."""
+        """Returns the inputs with which it computes what the original program computes from its inputs, or those fitted to other shapes."""
         arguments = [argument for argument in self.program.arguments if argument.parameter is not None]
         passed = [each for each in original if each.argument.parameter not in self.dropped]
         known = [self._stored(argument, each) for argument, each in zip(arguments, passed, strict=False)]

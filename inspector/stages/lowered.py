@@ -288,8 +288,8 @@ class Lowered(Deferred, Portable):
           dtype: dtypes by argument. A name that means several arrays changes the floating-point ones.
           batch: leading dimensions by argument, e.g. `{"x": 32}`, or by the present leading dimension: `{4096: 32}` changes
             every array whose leading dimension is 4096.
-          shape: lengths of the dimensions by argument, None for one that stays, e.g. `{"w": (None, 128)}`; or by the present length, for
-            all dimensions of all arrays that have it: `{50257: 50304}` pads a vocabulary.
+          shape: lengths of the dimensions by argument, None to keep one, e.g. `{"w": (None, 128)}`; or by the current length, for all
+            dimensions of all arrays that have it: `{50257: 50304}` pads a vocabulary.
           rematerialize: name scopes whose values are recomputed in the backward pass instead of saved, as with `jax.checkpoint`
             around them; "*" matches any part of a name. A scope that is entered again directly after its end counts as one
             scope, so the layers of a stack need names of their own.

@@ -36,14 +36,14 @@ from inspector.support.units import format_bytes, format_seconds
 
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
-_RESIZED = Unavailable("the remedy changes the shapes")
+_RESIZED = Unavailable("the remedy changes shapes of arguments")
 
 Verdict = Literal["proven", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
 _NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
-_UNKNOWN_SORT = "the time of a sort on a TPU is unknown: libtpu estimates none. prove(run=True) on a TPU measures it"
+_UNKNOWN_SORT = "libtpu does not estimate the time of sorts; prove(run=True) on a TPU measures it"
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3

@@ -67,7 +67,7 @@ def test_the_proof_shortens_the_arguments() -> None:
     fun, args = uneven.ten_rows()
     (finding,) = all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
     proof = finding.prove(run=True)
-    assert proof.values == Unavailable("the remedy changes the shapes")
+    assert proof.values == Unavailable("the remedy changes shapes of arguments")
     assert proof.compiled is not None
     assert [a.shape[0] for a in proof.compiled.program.arguments if a.shape[0] < 512] == [8]
 

@@ -110,6 +110,9 @@ def test_a_dimension_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
         "x: float32[4, 8]",
     ]
     assert lengths.input_value() == "8"
+    lengths.fill("8, 16")
+    compile_it.click()
+    expect(pane).to_contain_text("Enter one length.")
     argument.select_option("w")
     assert lengths.input_value() == "8, 6"
     lengths.fill("8, wide")

@@ -323,11 +323,11 @@ def test_any_dimension_of_any_argument(lowered: Lowered, arguments: Any) -> None
     [
         (
             {"x": (1, 2, 3)},
-            r"shape has \(1, 2, 3\) for x, which is \(64, 16\). Expected 2 lengths, None for one that stays",
+            r"shape has \(1, 2, 3\) for x, which is \(64, 16\). Expected 2 lengths, None to keep one",
         ),
         ({"x": 32}, "shape has 32 for x"),
         ({"x": (0, None)}, "shape has the length 0 for x. Expected 1 or more"),
-        ({"v": (1, 2)}, "shape names 'v', which is no array. Arrays: ws"),
+        ({"v": (1, 2)}, "shape names the unknown array 'v'. Arrays: ws"),
         ({17: 32}, "shape names the length 17, which no dimension has. Lengths: 16, 128, 64"),
         ({16: True}, "the length True for dimensions of 16"),
         ([1, 2], "Expected shapes by argument"),

@@ -109,8 +109,8 @@ def test_untested_lines_are_assigned_to_tests_that_import_the_module() -> None:
     ]
     assert runners.by_name("inspector/hlo/reading/single_instructions.py") == [
         "tests/analysis/profile/test_joining.py",
-        "tests/compilation/test_cost.py",
         "tests/compilation/kernels/test_kernel_costs.py",
+        "tests/compilation/test_cost.py",
         "tests/compilation/test_library_costs.py",
         "tests/hlo/reading/test_columns.py",
     ]

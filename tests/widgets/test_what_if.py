@@ -202,7 +202,7 @@ def test_errors_of_the_function_are_sent() -> None:
 def test_a_browser_asks_for_shapes() -> None:
     explorer = inspector.explore(lambda w, x, s: x @ w * s, jnp.ones((8, 6)), jnp.ones((4, 8)), jnp.ones(()))
     known = suppositions(explorer.lowered)
-    assert known["lengths"] == [{"length": 8, "what": "w, x", "paths": ["w", "x"]}]
+    assert known["lengths"] == [{"length": 8, "what": "w, x"}]
     assert [each["shape"] for each in known["arguments"]] == [[8, 6], [4, 8], None]
     for shape, shapes in (
         ({"8": [16]}, [(16, 6), (4, 16), ()]),

@@ -137,6 +137,7 @@ class WhatIfPane implements Pane {
     if (kind === "rematerialize" && !value) return this.request.say("Enter the name of a scope first.");
     const shape = kind === "shape" ? lengthsIn(value) : [];
     if (!shape) return this.request.say("Enter lengths, such as 8, 128.");
+    if (kind === "shape" && shape.length > 1 && /^\d+$/.test(argument)) return this.request.say("Enter one length.");
     this.request.ask({
       type: "suppose",
       variant: this.context.synced.baseline!,
@@ -214,12 +215,12 @@ function lengthsIn(text: string): number[] | null {
 }
 
 /** Returns the option value of a shared dimension: its length, which is never the path of an argument. */
-const valueOf = ({ length }: messages.SharedDimension): string => String(length);
+const valueOf = ({ length }: messages.EqualLength): string => String(length);
 
 function argumentFields(
   kind: OfArgument,
   offered: readonly messages.SupposedArgument[],
-  shared: readonly messages.SharedDimension[],
+  shared: readonly messages.EqualLength[],
 ): HTMLElement[] {
   const lengths = [...shared, ...offered].map(({ length }) => length);
   const dimensions = kind === "batch" ? "leading dimension" : "dimensions of length";

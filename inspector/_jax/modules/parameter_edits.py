@@ -205,7 +205,7 @@ def drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
 
 
 def drop_results(module: ir.Module, results: Collection[int]) -> int:
-    """Returns no longer some results. Buffers that they reused are free for the others."""
+    """Removes results. Donated buffers that they reused become available to the others."""
     main = main_of(module)
     returned = [*main.regions[0].blocks[0].operations][-1].operation
     kept = [number for number in range(len(returned.operands)) if number not in results]

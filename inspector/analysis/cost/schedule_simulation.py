@@ -3,7 +3,7 @@
 An instruction that starts an asynchronous operation returns at once, and the instruction that ends it waits. Started
 operations run in sequence on their stream: communication on the links, copies on the way to or from memory. All other
 instructions run in the order of the schedule. A synchronous exchange waits until the links are free. Copies pause while a
-kernel that memory bounds runs, because both need the whole rate of the memory.
+memory-bound kernel runs, because each of them needs the whole rate of the memory.
 
 While the device waits for the links, the time is charged to the exchange that holds them, not to the one that is waited
 for: a short permute queued behind a long gather is not slow.
@@ -215,7 +215,7 @@ class _Stream:
         return self.operations[-1]
 
     def pause(self, now_s: float, seconds: float) -> None:
-        """Delays what is under way or waits."""
+        """Delays operations that are under way or wait."""
         for each in reversed(self.operations):
             if each.end_s <= now_s:
                 return

@@ -355,7 +355,7 @@ class TraceAgain:
 
     @property
     def resizes(self) -> bool:
-        """True if arguments have other shapes, so that the results are others too."""
+        """True if arguments have other shapes, so that the results cannot be compared."""
         return bool(self.what_if.batch or self.what_if.lengths)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from inspector.analysis.cost.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
 from inspector.compilation.what_if import CHECKPOINTS, WhatIf, equal_lengths, leading_dimensions, listed
-from inspector.errors import Unavailable
+from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.source import phases
 from inspector.stages.lowered import Lowered, relowering_of
 from inspector.support.units import format_array
@@ -44,7 +44,7 @@ class SupposedArgument(TypedDict):
 
 
 class SharedDimension(TypedDict):
-    """Arrays with the same leading dimension, or with a dimension of the same length.
+    """Arrays with the same leading dimension.
 
     Attributes:
       what: their names as a short list.
@@ -54,6 +54,17 @@ class SharedDimension(TypedDict):
     length: int
     what: str
     paths: list[str]
+
+
+class EqualLength(TypedDict):
+    """A length that several dimensions have.
+
+    Attributes:
+      what: the names of their arrays as a short list.
+    """
+
+    length: int
+    what: str
 
 
 class Suppositions(TypedDict):
@@ -71,7 +82,7 @@ class Suppositions(TypedDict):
     type: Literal["suppositions"]
     arguments: list[SupposedArgument]
     shared: list[SharedDimension]
-    lengths: list[SharedDimension]
+    lengths: list[EqualLength]
     scopes: list[str]
     checkpoints: dict[str, str]
     note: str
@@ -126,8 +137,9 @@ class WhatIfPane(Pane):
             shape = {
                 int(k) if k.isdigit() else k: new[0] if k.isdigit() else new for k, new in request["shape"].items()
             }
-            inputs = variant.lowered.inputs if variant.lowered is not None else ()
-            arrays = [(each.path, each.shape) for each in inputs]
+            if variant.lowered is None:
+                raise ParameterError(f"Variant {variant.label} is not lowered yet. Wait until it is.")
+            arrays = [(each.path, each.shape) for each in variant.lowered.inputs]
             what_if = variant.tuning.what_if.merge(WhatIf.of(**changes, shape=shape, arrays=arrays))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number
@@ -170,14 +182,14 @@ def _shared(arguments: Iterable[Argument]) -> list[SharedDimension]:
     return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in groups]
 
 
-def _equal_lengths(arguments: Iterable[Argument]) -> list[SharedDimension]:
+def _equal_lengths(arguments: Iterable[Argument]) -> list[EqualLength]:
     """Returns the lengths that several dimensions have."""
     found = equal_lengths((a.path, a.shape) for a in arguments)
     groups = sorted(
         ((length, places) for length, places in found.items() if len(places) > 1), key=lambda each: -len(each[1])
     )
     named = [(length, [*dict.fromkeys(path for path, _ in places)]) for length, places in groups]
-    return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in named]
+    return [EqualLength(length=length, what=listed(paths)) for length, paths in named]
 
 
 def _argument(name: str, arrays: list[Argument]) -> SupposedArgument:

@@ -1,7 +1,7 @@
 """Products with a dimension just above a multiple of the matrix unit's side: the unit computes the padding too.
 
 The unit keeps a block of one operand, whose dimensions are padded to its side; the rows of the other operand pass through, eight at a
-time. For some of these dimensions libtpu chooses blocks that take much longer than the padding. Its own estimate tells.
+time. For some of these dimensions libtpu chooses blocks that take much longer than the padding. Its own cycle estimate shows it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from typing import NamedTuple
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.cost.kernel_time import CYCLES
 from inspector.analysis.cost.matrix_unit import filled_by, product_sizes
-from inspector.analysis.findings.edits import resized
+from inspector.analysis.findings.edits import Edit, resized
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS, shapes_text
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
+from inspector.platforms import Peak
 from inspector.support.units import counted
 
 KIND = "padding"
 _LEAST_SAVED = 0.04  # of a kernel's time
-_SLOW = 2.5  # times as long as the product at the peak; well-filled ones on v5e take 1.0 to 1.45 times as long
-_CAUTION = "A smaller dimension changes the model. A padded one does not, but takes as long if the compiler pads well: compare both with what_if."
+_SLOW = 2.5  # times as long as the padded product at the peak; others on v5e take 1.0 to 1.45 times as long
+_CAUTION = "A smaller dimension changes the model. Padding keeps it, but saves nothing if the compiler already pads well: compare both with what_if."
 _CONVOLUTION = "conv_general_dilated"
 _CHEAP = frozenset({
     "parameter", "constant", "broadcast", "bitcast", "reshape", "transpose", "copy", "slice", "pad", "convert", "add", "subtract", "multiply",
@@ -40,7 +41,7 @@ class _Waste(NamedTuple):
       length: its length.
       multiple: the multiple below it.
       saved: the part of the time that the multiple saves.
-      slowness: how many times longer than the product at the peak the kernel takes, if blocks are the reason; otherwise 0.
+      slowness: how many times longer than the padded product at the peak the kernel takes, if blocks are the reason; otherwise 0.
     """
 
     which: int
@@ -55,14 +56,14 @@ def padding(subject: Subject) -> Iterator[Finding]:
     peak = subject.roofline.peak
     if isinstance(peak, Unavailable) or not peak.matrix_unit:
         return
-    groups: dict[tuple[int, int], list[tuple[Instruction, str, _Waste]]] = {}
+    groups: dict[tuple[int, int, bool], list[tuple[Instruction, str, _Waste]]] = {}
     for product in products(subject.module).instructions:
         kernel = subject.kernels.kernel(product) if product.opcode in PRODUCTS else None
         if kernel is None or subject.points[kernel].bound_by != "compute":
             continue
-        waste = _largest(product, peak.matrix_unit, _slowness(subject, kernel))
+        waste = _largest(product, peak.matrix_unit, _slowness(subject, subject.module.instruction(kernel), peak))
         if waste is not None:
-            groups.setdefault((waste.which, waste.length), []).append((product, kernel, waste))
+            groups.setdefault((waste.which, waste.length, waste.slowness > 0), []).append((product, kernel, waste))
     for found in groups.values():
         yield _finding(subject, found, peak.matrix_unit)
 
@@ -77,28 +78,31 @@ def _finding(subject: Subject, found: list[tuple[Instruction, str, _Waste]], sid
         f" {waste.multiple // side} times {side}"
     )
     title += (
-        f". By its own estimate, the compiler takes {waste.slowness:.1f} times as long as the matrix unit needs."
+        f": libtpu estimates {waste.slowness:.1f} times the time that the matrix unit needs."
         if waste.slowness
         else f": the matrix unit of {side} by {side} computes {waste.multiple + side}."
     )
     return subject.finding(
-        KIND, title, f"{waste.multiple} instead of {waste.length}, or {waste.multiple + side} if it must not be smaller",
+        KIND, title, f"{waste.multiple} instead of {waste.length}, or pad to {waste.multiple + side}",
         is_upper_bound=bool(waste.slowness), instructions=dict.fromkeys(kernel for _, kernel, _ in found), frames=product.frames,
         saved_part=min(each.saved for _, _, each in found), caution=_CAUTION,
-        edits=resized(subject.compiled.program.arguments, waste.length, waste.multiple),
+        edits=_shortened(subject, waste),
     )  # fmt: skip
 
 
-def _slowness(subject: Subject, kernel: str) -> float:
-    """Returns how many times longer than its products at the peak a kernel takes by the compiler's estimate; 0 if other work may be the reason."""
-    point, rate = subject.points[kernel], subject.roofline.flops_per_s
-    if point.limited_by != CYCLES or isinstance(point.flops, Unavailable) or isinstance(rate, Unavailable):
+def _shortened(subject: Subject, waste: _Waste) -> tuple[Edit, ...] | None:
+    """Returns the edit for arguments with the dimension; None for several devices, whose products have parts of it."""
+    program = subject.compiled.program
+    return resized(program.arguments, waste.length, waste.multiple) if program.device_count == 1 else None
+
+
+def _slowness(subject: Subject, kernel: Instruction, peak: Peak) -> float:
+    """Returns how many times longer than its padded products at the peak a kernel takes by libtpu's estimate; 0 if other work may be the reason."""
+    time = subject.kernel_times(peak).of(kernel)
+    if CYCLES not in time.units or isinstance(time.filled, Unavailable) or not _CHEAP.issuperset(_operations(kernel)):
         return 0.0
-    if not _CHEAP.issuperset(_operations(subject.module.instruction(kernel))):
-        return 0.0
-    return (
-        0.0 if isinstance(point.least_s, Unavailable) or not point.flops else float(point.least_s) * rate / point.flops
-    )
+    needed_s = time.units.get("matrix unit", 0.0) / time.filled
+    return time.units[CYCLES] / needed_s if needed_s else 0.0
 
 
 def _operations(kernel: Instruction) -> Iterator[str]:
@@ -120,13 +124,10 @@ def _largest(product: Instruction, side: int, slowness: float) -> _Waste | None:
             trimmed = [*sizes]
             trimmed[which] = length - over
             saved = 1 - _time(trimmed, side) / _time(sizes, side)
-            is_slow = slowness > _SLOW
-            wastes.append(
-                _Waste(which, length, length - over, 1 - 1 / slowness, slowness)
-                if is_slow
-                else _Waste(which, length, length - over, saved)
-            )
+            wastes.append(_Waste(which, length, length - over, saved))
     worst = max(wastes, key=lambda each: each.saved, default=None)
+    if worst is not None and slowness > _SLOW:
+        worst = worst._replace(saved=1 - 1 / slowness, slowness=slowness)
     return None if worst is None or worst.saved < _LEAST_SAVED else worst
 
 

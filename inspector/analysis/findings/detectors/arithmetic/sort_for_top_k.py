@@ -27,7 +27,7 @@ _COMPARISONS_PER_S = 80e6
 _SOURCE = f"{_COMPARISONS_PER_S / 1e6:.0f} million comparisons per second, as measured on one core of a CPU"
 _SORTS_OTHERS = Unavailable("it sorts another array by these values, which needs a gather")
 _CAUTION = "top_k has the largest value first, and orders equal values and NaNs in another way than a sort does."
-_ON_TPU = " libtpu estimates no time for a sort: that of the finding is the time of its accesses to memory, and the sort takes longer."
+_ON_TPU = " libtpu does not estimate sorts: the gain is that of accesses to memory, a lower bound."
 
 
 def sort_for_top_k(subject: Subject) -> Iterator[Finding]:

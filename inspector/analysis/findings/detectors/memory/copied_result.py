@@ -106,7 +106,7 @@ def _repeated(
 
 
 def _first_copies(subject: Subject, firsts: Mapping[int, int]) -> Iterator[str]:
-    """Yields the copies from VMEM to the first of equal results, which a TPU writes to the main memory at once if it is the only one."""
+    """Yields the copies of first results from VMEM: a TPU writes a result that is returned once to the main memory directly."""
     root = subject.module.entry.root
     for one in {*firsts.values()}:
         done = root.operands[one]

@@ -23,6 +23,7 @@ KIND = "recomputed"
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _ROOM = 0.8  # of the device's memory, after the values are kept
 _MOVES_IN_LOOP = 3  # of each value that is kept: it is written, read, and the stacked array is filled with zeros first
+_HIDDEN_MOVES = 2  # of these, if XLA writes stacked arrays beside the products: the slice is read and written
 _MOVES_IN_LOOP_OF_TPU = (
     5  # by libtpu's cycles on v5e, slices of stacked arrays are read at a fifth of the memory's rate
 )
@@ -65,7 +66,9 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
             is_upper_bound = True  # such as an attention: XLA fuses less if its values are kept, which takes as long
             continue
         kernels[kernel] = max(part, kernels.get(kernel, 0.0))
-        moves = float((_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP - 2 * writes_beside) if runs > 1 else 0)
+        moves = float(
+            (_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP - _HIDDEN_MOVES * writes_beside) if runs > 1 else 0
+        )
         if not is_gpu and (runs > 1 or product.shape.element_type == "f32"):
             is_upper_bound = True
         if not is_gpu and runs == 1:
@@ -150,32 +153,34 @@ def _has_product(kernel: Instruction) -> bool:
 
 
 class _Merged:
-    """The sizes of products before optimization: XLA merges two products of one operand into a product of their other ones."""
+    """The sizes of products before optimization: XLA merges products that share an operand into one."""
 
     def __init__(self, subject: Subject) -> None:
         self._sizes: dict[str, set[int]] = {}
+        if subject.compiled.program.device_count > 1:
+            return  # they have parts of the arrays before optimization
         for value, name in subject.calls.values(("dot",)) if subject.calls is not None else ():
             self._sizes.setdefault(name, set()).add(_elements(value.instruction))
 
     def recomputed_part(self, product: Instruction) -> float:
-        """Returns the part of a product that is the one before optimization of the same name, from 0 to 1."""
+        """Returns the part of a product that is recomputed, from 0 to 1."""
         size, sizes = _elements(product), self._sizes.get(product.op_name, ())
         return max((each for each in sizes if each <= size), default=size) / size
 
 
 def _saved_moves(value: Instruction, part: float) -> int:
-    """Returns how often XLA reads or writes a part of a value, a recomputed one, and does not if the part is kept.
+    """Returns the number of reads and writes of a recomputed part of a value that XLA saves if the part is kept.
 
     It merges the kernels that read the whole part. A part of a merged product is copied by a kernel that also does other work.
     """
-    size = part * _elements(value)
+    size = round(part * _elements(value))
     readers = {each.name: each for each in readers_of(value)}.values()
     merged = sum(is_by_element(each) and _elements(each) == size for each in readers)
     return max(0, merged - 1) + (any(map(_has_copy, readers)) if part < 1 else 0)
 
 
 def _has_copy(kernel: Instruction) -> bool:
-    """Reports whether a kernel with several results only moves one of them."""
+    """Reports whether one of the several results of a kernel is a plain copy."""
     root = kernel.called_computations[0].root if kernel.opcode == "fusion" else kernel
     return root.opcode == "tuple" and any(_moved_from(each).opcode == "parameter" for each in root.operands)
 
@@ -187,4 +192,4 @@ def _writes_beside(module: Module) -> bool:
 
 
 def _elements(value: Instruction) -> int:
-    return max(math.prod(each.dimensions) for each in value.shape.leaves)
+    return math.prod(next(iter(value.shape.leaves)).dimensions)  # a library's product has a workspace too
