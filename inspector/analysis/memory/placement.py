@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inspector.analysis.memory.donations import reused_parameters
 from inspector.analysis.memory.scheduled_values import buffers_of
 from inspector.hlo.module import Module
 
@@ -46,6 +47,7 @@ class Placement:
         self._outputs = sorted(
             (each for each in self._buffers if each.kind in ("output", "donated")), key=lambda each: -each.byte_size
         )
+        self._reused = {result: parameter for parameter, result in reused_parameters(module).items()}
         self._as_compiled: int | None = None
 
     def byte_size(self, donated: Mapping[int, int] | None = None, without: Collection[int] = ()) -> int:
@@ -63,7 +65,7 @@ class Placement:
         return self._changed_size(donated or {}, without)
 
     def _changed_size(self, donated: Mapping[int, int], without: Collection[int]) -> int:
-        by_result = {result: parameter for parameter, result in donated.items()}
+        by_result = {result: parameter for parameter, result in donated.items()} | self._reused
         places, whole = list[_Place](), 0
         temporaries: list[tuple[int, int, int]] = [(each.byte_size, each.start, each.end) for each in self._temporaries]
         for each in self._outputs:
@@ -75,7 +77,9 @@ class Placement:
                 whole += each.byte_size
             elif (argument := self._arguments.get(parameter)) is not None and argument is not each:
                 uses.append((0, min(argument.end, each.start)))
-                if argument.end > each.start:
+                if (
+                    argument.end > each.start and not each.outputs & self._reused.keys()
+                ):  # otherwise the copy is in the module
                     temporaries.append((each.byte_size, each.start, argument.end))
             else:
                 uses = [(0, self._length)]

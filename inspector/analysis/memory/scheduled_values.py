@@ -59,9 +59,10 @@ def buffers_of(module: Module) -> tuple[list[Buffer], int]:
     """Returns the buffers of a scheduled module, and the number of instructions that are executed in order.
 
     An operand whose last use computes a result of its size element by element ends before the result starts: XLA keeps both in one buffer.
+    Donated arguments and their results are two buffers.
     """
     order = [module.instruction(name) for name in flattened(module)]
-    joined = _Buffers(module, order)
+    joined = _Buffers(module, order, joins_donated=False)
     buffers = joined.buffers()
     least = max((each.byte_size for each in buffers.values()), default=0) // _SMALLEST_PART
 
@@ -121,13 +122,13 @@ class Buffer:
 class _Buffers:
     """The buffers of all values in execution order."""
 
-    def __init__(self, module: Module, order: Sequence[Instruction]) -> None:
+    def __init__(self, module: Module, order: Sequence[Instruction], *, joins_donated: bool = True) -> None:
         self._module, self._order = module, order
         self._same: dict[Value, Value] = {}
         for instruction in order:
             for one, other in _shared(instruction):
                 self._join(one, other)
-        for entry in module.columns.module.input_output_alias.entries:
+        for entry in module.columns.module.input_output_alias.entries if joins_donated else ():
             parameter = module.entry.parameters[entry.parameter_number]
             self._join(
                 (module.entry.root.row, tuple(entry.output_shape_index)),
