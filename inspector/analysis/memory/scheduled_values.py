@@ -326,22 +326,23 @@ def in_place(instruction: Instruction) -> Iterator[tuple[Instruction, Index]]:
             yield from ((operand, ()) for operand in alike)
         return
     (computation,) = instruction.called_computations
-    by_element: dict[int, frozenset[int]] = {}  # the parameters from which a value is computed element by element
-    otherwise: dict[int, frozenset[int]] = {}
+    by_element: dict[int, int] = {}  # the parameters from which a value is computed element by element: a bit for each
+    otherwise: dict[int, int] = {}
     for each in computation.instructions:
         if each.opcode == "parameter":
-            by_element[each.row] = frozenset({int(each.proto.parameter_number)})
-            otherwise[each.row] = frozenset()
+            by_element[each.row], otherwise[each.row] = 1 << int(each.proto.parameter_number), 0
             continue
-        same = frozenset[int]().union(*(by_element[o.row] for o in each.operands))
-        moved = frozenset[int]().union(*(otherwise[o.row] for o in each.operands))
+        same = moved = 0
+        for operand in each.operands:
+            same |= by_element[operand.row]
+            moved |= otherwise[operand.row]
         is_same = each.opcode in _ELEMENTWISE or each.opcode == "tuple"
-        by_element[each.row], otherwise[each.row] = (same, moved) if is_same else (frozenset(), same | moved)
+        by_element[each.row], otherwise[each.row] = (same, moved) if is_same else (0, same | moved)
     root = computation.root
     results = root.operands if root.opcode == "tuple" else (root,)
     moved = otherwise[root.row]
     for number, result in enumerate(results):
-        for parameter in sorted(by_element[result.row] - moved):
-            operand = instruction.operands[parameter]
-            if operand.shape.padded_byte_size == result.shape.padded_byte_size:
+        same = by_element[result.row] & ~moved
+        for parameter, operand in enumerate(instruction.operands):
+            if same >> parameter & 1 and operand.shape.padded_byte_size == result.shape.padded_byte_size:
                 yield operand, (number,) if instruction.shape.is_tuple else ()
