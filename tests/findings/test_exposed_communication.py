@@ -89,7 +89,7 @@ def test_proofs_on_a_tpu(program: Callable[[], overlap.Program]) -> None:
     (finding,) = found(inspector.lower(fun, *args).compile(target=TPU))
     proof = finding.prove()
     assert proof.verdict == "proven"
-    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
+    assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.15)  # libtpu also moves copies
     assert proof.compiled is not None
     assert program in overlap.PARTLY or not found(
         inspector.lower(fun, *args).compile(dict(finding.edits[0].flags), target=TPU)
