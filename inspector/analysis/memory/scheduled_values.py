@@ -125,6 +125,7 @@ class _Buffers:
     def __init__(self, module: Module, order: Sequence[Instruction], *, joins_donated: bool = True) -> None:
         self._module, self._order = module, order
         self._same: dict[Value, Value] = {}
+        self._by_shape: dict[int, list[tuple[Index, int, int]]] = {}
         for instruction in order:
             for one, other in _shared(instruction):
                 self._join(one, other)
@@ -161,11 +162,12 @@ class _Buffers:
         buffers: dict[Value, Buffer] = {}
         entry = self._module.entry
         for position, instruction in enumerate(self._order):
-            for index, shape in leaves(instruction.shape):
+            for index, byte_size, space in self._leaves(instruction):
                 value = (instruction.row, index)
-                buffer = buffers.setdefault(self.root(value), Buffer(position, position, value))
-                buffer.byte_size = max(buffer.byte_size, shape.padded_byte_size)
-                buffer.space = max(buffer.space, shape.layout.memory_space if shape.layout else 0)
+                root = self.root(value)
+                buffer = buffers.get(root) or buffers.setdefault(root, Buffer(position, position, value))
+                buffer.byte_size = max(buffer.byte_size, byte_size)
+                buffer.space = max(buffer.space, space)
                 buffer.is_constant |= instruction.opcode == "constant"
                 if instruction.opcode == "parameter" and instruction.computation.is_entry:
                     buffer.parameter = int(instruction.proto.parameter_number)
@@ -173,10 +175,21 @@ class _Buffers:
                     buffer.outputs.add(index[0] if index else 0)
             if instruction.opcode not in _NAMING:
                 for operand in instruction.operands:
-                    for index, _ in leaves(operand.shape):
+                    for index, _, _ in self._leaves(operand):
                         if (used := buffers.get(self.root((operand.row, index)))) is not None:
                             used.end = max(used.end, position)
         return buffers
+
+    def _leaves(self, instruction: Instruction) -> list[tuple[Index, int, int]]:
+        """Returns the index, the size and the memory space of each array of a value; equal shapes are read once."""
+        known = self._by_shape.get(instruction.shape_number)
+        if known is None:
+            known = [
+                (index, shape.padded_byte_size, shape.layout.memory_space if shape.layout else 0)
+                for index, shape in leaves(instruction.shape)
+            ]
+            self._by_shape[instruction.shape_number] = known
+        return known
 
     def root(self, value: Value) -> Value:
         """Returns the value that stands for all values in the buffer of a value."""
