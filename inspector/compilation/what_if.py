@@ -192,7 +192,7 @@ def _batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> A
 
 
 def _lengths(shape: Any, arrays: Sequence[tuple[str, Sequence[int]]]) -> tuple[tuple[str, int, int], ...]:
-    """Returns the array, the number and the new length of each dimension that changes. Those of a path take precedence.
+    """Returns the array, the number and the new length of each dimension that `shape` names. Lengths by argument take precedence.
 
     Raises:
       ParameterError: not lengths by argument or by current length, an unknown argument or length, or another number of dimensions.

@@ -403,7 +403,7 @@ def test_values_are_made_to_fit() -> None:
     assert fitted(x, (3, 2), "bfloat16").dtype == "bfloat16"
     np.testing.assert_array_equal(fitted(x, (2, 2), "float32"), x[:2])
     np.testing.assert_array_equal(fitted(x, (5, 2), "float32"), np.concatenate([x, x[:2]]))
-    assert fitted(x, (3, 2, 1), "float32") is x  # another program's: whoever runs it says so
+    assert fitted(x, (3, 2, 1), "float32") is x  # of another rank, which a run refuses
     assert fitted("text", (3, 2), "float32") == "text"
     shape = jax.ShapeDtypeStruct((3, 2), "float32")
     assert fitted(shape, (6, 2), "bfloat16") == jax.ShapeDtypeStruct((6, 2), "bfloat16")
