@@ -144,7 +144,7 @@ def carried_index(instruction: Instruction) -> int | None:
     """Returns the index of the parameter's element that an instruction extracts; None for other instructions."""
     if instruction.opcode != "get-tuple-element" or instruction.operands[0].opcode != "parameter":
         return None
-    return int(instruction.proto.tuple_index)
+    return instruction.tuple_index
 
 
 def _integer(constant: Instruction) -> int | None:

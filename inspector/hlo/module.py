@@ -26,6 +26,7 @@ from inspector.hlo.reading.field_numbers import (
     FRONTEND_ATTRIBUTES,
     OTHER_DEVICE_LISTS,
     PARAMETER_NUMBER,
+    TUPLE_INDEX,
     USE_GLOBAL_DEVICE_IDS,
 )
 from inspector.hlo.reading.instruction_kinds import Alike, alike
@@ -255,23 +256,20 @@ class Instruction:
     Attributes:
       row: row in the module's columns.
       module: the module that contains it.
+      opcode: HLO opcode, such as `all-gather-start`.
     """
 
-    __slots__ = ("module", "row")
+    __slots__ = ("module", "opcode", "row")
 
     def __init__(self, row: int, module: Module) -> None:
         self.row = row
         self.module = module
+        self.opcode: str = module.columns.opcode_texts[row]
 
     @property
     def name(self) -> str:
         """Name without `%`, unique in the module."""
         return self.module.columns.names[self.row]
-
-    @property
-    def opcode(self) -> str:
-        """HLO opcode, such as `all-gather-start`."""
-        return self.module.columns.opcode_texts[self.row]
 
     @property
     def computation(self) -> Computation:
@@ -304,7 +302,7 @@ class Instruction:
     @property
     def shape_number(self) -> int:
         """Number of its shape in the module, equal for equal shapes."""
-        return int(self.module.columns.shapes.codes[self.row])
+        return self.module.columns.shapes.codes.item(self.row)
 
     @property
     def operands(self) -> tuple[Instruction, ...]:
@@ -401,6 +399,11 @@ class Instruction:
     def parameter_number(self) -> int | None:
         """Parameter number; None for other instructions."""
         return self.module.columns.integer(PARAMETER_NUMBER, self.row) if self.opcode == "parameter" else None
+
+    @property
+    def tuple_index(self) -> int:
+        """Number of the element that a `get-tuple-element` takes; 0 for other instructions."""
+        return self.module.columns.integer(TUPLE_INDEX, self.row)
 
     @property
     def sharding(self) -> str:

@@ -114,5 +114,5 @@ def _given(value: Instruction) -> Instruction | None:
     if len(callers) != 1:
         return None
     if callers[0].opcode == "while":
-        return carried_unchanged(callers[0], int(value.proto.tuple_index)) if value is not parameter else None
+        return carried_unchanged(callers[0], value.tuple_index) if value is not parameter else None
     return callers[0].operands[int(value.proto.parameter_number)] if value is parameter else None

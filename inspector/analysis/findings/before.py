@@ -75,9 +75,9 @@ class Before:
     def rows(self, opcodes: Iterable[str]) -> Iterator[tuple[int, Sequence[Call]]]:
         """Yields the rows of the operations of certain kinds, each with the ways in which its function is called."""
         columns = self.module.columns
-        in_computation = columns.in_computation.tolist()
-        for row in columns.rows_of(frozenset(opcodes).__contains__):
-            yield row, self._reached.get(in_computation[row], ())
+        rows = columns.rows_of(frozenset(opcodes).__contains__)
+        for row, computation in zip(rows, columns.in_computation[rows].tolist(), strict=True):
+            yield row, self._reached.get(computation, ())
 
 
 def full_name(value: Value) -> str:
@@ -124,7 +124,7 @@ def _use(value: Value, user: Instruction, number: int, element: int, waiting: li
         called = user.called_computations[0].parameters[number]
         waiting.append((Value(called, (*value.calls, user)), element))
     elif user.opcode == "get-tuple-element":
-        if element < 0 or int(user.proto.tuple_index) == element:
+        if element < 0 or user.tuple_index == element:
             waiting.append((Value(user, value.calls), -1))
     elif is_tuple(user):
         waiting.append((Value(user, value.calls), number))

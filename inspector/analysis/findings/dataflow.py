@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from inspector.hlo.module import Instruction, Module
 
@@ -25,13 +25,16 @@ BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
 }  # fmt: skip
 """Operations that combine arrays element by element."""
 _UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the first operand is updated
+_FOLLOWED = ELEMENTWISE | _PASSING | {"parameter", "call", "custom-call", "get-tuple-element"}
+"""Operations behind which there may be a parameter of which a value is an updated version."""
 
 
 def is_passing(instruction: Instruction) -> bool:
     """Reports whether an instruction passes its operand's value on: a copy or a sharding constraint."""
-    if instruction.opcode == "custom-call":
+    opcode = instruction.opcode
+    if opcode == "custom-call":
         return instruction.custom_call_target in _SHARDING_CALLS and not instruction.shape.is_tuple
-    return instruction.opcode in _PASSING
+    return opcode in _PASSING
 
 
 def is_tuple(instruction: Instruction) -> bool:
@@ -43,8 +46,7 @@ def is_tuple(instruction: Instruction) -> bool:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """An instruction's value in one call of its computation.
 
     Attributes:
@@ -70,7 +72,7 @@ def source(value: Value) -> Value:
     while True:
         instruction, calls = value.instruction, value.calls
         opcode = instruction.opcode
-        if is_passing(instruction):
+        if opcode in _PASSING or (opcode == "custom-call" and is_passing(instruction)):
             value = Value(instruction.operand(0), calls)
         elif opcode == "call":
             value = Value(instruction.called_computations[0].root, (*calls, instruction))
@@ -87,7 +89,7 @@ def source(value: Value) -> Value:
                     if whole.instruction is instruction.operands[0]
                     else _element(whole, instruction)
                 )
-            value = Value(whole.instruction.operand(int(instruction.proto.tuple_index)), whole.calls)
+            value = Value(whole.instruction.operand(instruction.tuple_index), whole.calls)
         else:
             return value
 
@@ -106,16 +108,12 @@ def _unchanged_in_loop(element: Instruction, whole: Value) -> Value | None:
     """
     if whole.instruction.opcode != "parameter" or not whole.calls or whole.calls[-1].opcode != "while":
         return None
-    loop, number = whole.calls[-1], int(element.proto.tuple_index)
+    loop, number = whole.calls[-1], element.tuple_index
     body = loop.called_computations[0]
     if whole.instruction.computation not in loop.called_computations or body.root.opcode != "tuple":
         return None
     ended = source(Value(body.root.operand(number))).instruction
-    if (
-        ended.opcode != "get-tuple-element"
-        or ended.proto.tuple_index != number
-        or ended.operands[0].opcode != "parameter"
-    ):
+    if ended.opcode != "get-tuple-element" or ended.tuple_index != number or ended.operands[0].opcode != "parameter":
         return None
     initial = source(Value(loop.operands[0], whole.calls[:-1]))
     return initial.operand(number) if is_tuple(initial.instruction) else None
@@ -124,7 +122,7 @@ def _unchanged_in_loop(element: Instruction, whole: Value) -> Value | None:
 def _element(whole: Value, element: Instruction) -> Value:
     """Returns an element of a tuple that is neither a tuple instruction nor the direct operand: the element itself."""
     found = next(
-        (user for user in whole.instruction.users if user.opcode == "get-tuple-element" and user.proto.tuple_index == element.proto.tuple_index),
+        (user for user in whole.instruction.users if user.opcode == "get-tuple-element" and user.tuple_index == element.tuple_index),
         None,
     )  # fmt: skip
     return Value(element) if found is None else Value(found, whole.calls)
@@ -155,15 +153,17 @@ def updated_parameters(result: Value, limit: int = 200) -> Iterator[tuple[int, t
         if value in seen:
             continue
         seen.add(value)
-        instruction = value.instruction
-        if instruction.opcode == "parameter" and not value.calls and instruction.parameter_number is not None:
+        instruction, opcode = value.instruction, value.instruction.opcode
+        if opcode == "parameter" and not value.calls and instruction.parameter_number is not None:
             yield instruction.parameter_number, path
-        elif instruction.opcode in _UPDATED_FIRST:
+        elif opcode in _UPDATED_FIRST:
             waiting.append((value.operand(0), (*path, value)))
-        elif instruction.opcode in ELEMENTWISE:
-            alike = (o for o in instruction.operands if o.shape.dimensions == instruction.shape.dimensions)
-            waiting.extend((source(Value(each, value.calls)), (*path, value)) for each in alike)
-        elif instruction.opcode == "get-tuple-element":
+        elif opcode in ELEMENTWISE:
+            dimensions, longer = instruction.shape.dimensions, (*path, value)
+            for operand in instruction.operands:
+                if operand.opcode in _FOLLOWED and operand.shape.dimensions == dimensions:
+                    waiting.append((source(Value(operand, value.calls)), longer))
+        elif opcode == "get-tuple-element":
             carried = carried_from(value)
             if carried is not None:
                 waiting.append((carried, (*path, value)))
@@ -177,4 +177,4 @@ def carried_from(value: Value) -> Value | None:
     initial = source(Value(loop.operands[0], value.calls))
     if initial.instruction.opcode != "tuple":
         return None
-    return initial.operand(int(value.instruction.proto.tuple_index))
+    return initial.operand(value.instruction.tuple_index)

@@ -60,7 +60,7 @@ def _offset(value: Instruction, num_partitions: int) -> tuple[int, ...]:
 def _behind(value: Instruction, element: int | None) -> Iterator[tuple[Instruction, int | None]]:
     """Yields the values from which a value, or an element of a tuple, is computed."""
     if value.opcode == "get-tuple-element":
-        yield value.operands[0], int(value.proto.tuple_index)
+        yield value.operands[0], value.tuple_index
     elif value.opcode == "tuple" and element is not None:
         yield value.operands[element], None
     elif value.opcode == "parameter":

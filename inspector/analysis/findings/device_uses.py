@@ -93,7 +93,7 @@ def _passed_on(
     if user.opcode == "tuple" and element is None:
         return [(user, number, dimensions)]
     if user.opcode == "get-tuple-element":
-        return None if element is None else [(user, None, dimensions)] if int(user.proto.tuple_index) == element else []
+        return None if element is None else [(user, None, dimensions)] if user.tuple_index == element else []
     if user.opcode in _CALLS:
         return [(user.called_computations[0].parameters[number], element, dimensions)]
     if user.opcode == "while" and element is not None:

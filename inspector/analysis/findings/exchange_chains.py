@@ -128,9 +128,7 @@ def at_ends_of_loops(exchanges: Sequence[Instruction], names: Collection[str]) -
         if loop is None or loop.operands[0].opcode != "tuple":
             continue
         for number in _elements_of_loop(each):
-            results = [
-                one for one in loop.users if one.opcode == "get-tuple-element" and one.proto.tuple_index == number
-            ]
+            results = [one for one in loop.users if one.opcode == "get-tuple-element" and one.tuple_index == number]
             around = (*_moved(loop.operands[0].operand(number), is_back=True), *(m for r in results for m in _moved(r)))
             yield from (one for one in around if one.name in names)
 
@@ -138,7 +136,7 @@ def at_ends_of_loops(exchanges: Sequence[Instruction], names: Collection[str]) -
 def _elements_of_loop(exchange: Instruction) -> set[int]:
     """Returns the numbers of the elements of a loop that an exchange in its body moves."""
     found = {
-        int(each.proto.tuple_index)
+        each.tuple_index
         for each in _moved(exchange, is_back=True)
         if each.opcode == "get-tuple-element" and each.operands[0].opcode == "parameter"
     }

@@ -47,7 +47,7 @@ def reached(module: Module, parameter: int) -> Reached:
             if is_tuple(user):
                 waiting.extend((user, number) for number in positions)
             elif user.opcode == "get-tuple-element":
-                if int(user.proto.tuple_index) == element:
+                if user.tuple_index == element:
                     waiting.append((user, None))
             elif user.opcode == "call":
                 waiting.extend((user.called_computations[0].parameters[number], None) for number in positions)

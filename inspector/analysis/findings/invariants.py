@@ -89,7 +89,7 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
         elif is_joined(value):
             waiting.extend(value.operands)
         elif value.opcode == "get-tuple-element" and value.operands[0].opcode == "fusion":
-            waiting.extend(_needed(value.operands[0], int(value.proto.tuple_index)))
+            waiting.extend(_needed(value.operands[0], value.tuple_index))
         elif value.opcode in _CHANGING or value.computation.number != body.number or len(seen) > _MOST_VALUES:
             return None
         else:

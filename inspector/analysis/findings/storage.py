@@ -41,9 +41,10 @@ def stored_uses(value: Value, element: int = -1, within: Instruction | None = No
         if now.instruction.is_root:
             yield from _left(now, element, within, waiting)
         for user in now.instruction.users:
-            for number, operand in enumerate(user.operands):
-                if operand is now.instruction:
-                    yield from _used(Value(user, now.calls), number, element, waiting)
+            if user.opcode == "get-tuple-element" and user.tuple_index != element:
+                continue
+            for number in user.positions_of(now.instruction):
+                yield from _used(Value(user, now.calls), number, element, waiting)
 
 
 def loop_places(loop: Value, element: int) -> tuple[list[_Place], _Place]:
@@ -76,8 +77,7 @@ def _used(user: Value, number: int, element: int, waiting: list[_Place]) -> Iter
         places, result = loop_places(user, element)
         waiting += [*places, result]
     elif opcode == "get-tuple-element":
-        if int(instruction.proto.tuple_index) == element:
-            waiting.append((user, -1))
+        waiting.append((user, -1))
     elif is_passing(instruction):
         waiting.append((user, element))
     elif element >= 0:

@@ -9,6 +9,9 @@ are unknown, so that the bytes are an estimate.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -88,26 +91,28 @@ class Placement:
 
     def _heap(self, temporaries: list[tuple[int, int, int]], places: Sequence[_Place]) -> int:
         """Returns the peak of the temporaries that are in no other buffer."""
-        changes = np.zeros(self._length + 2, np.int64)
         temporaries.sort(key=lambda each: -each[0])
-        sizes = np.array([each.byte_size for each in places], np.int64)
-        known = [(number, *use) for number, each in enumerate(places) for use in each.uses]
-        uses = np.empty((len(known) + min(len(temporaries), _MOST), 3), np.int64)
-        uses[: len(known)] = np.array(known, np.int64).reshape(-1, 3)
-        count, is_used = len(known), np.empty(len(places), bool)
-        for number, (byte_size, start, end) in enumerate(temporaries):
-            fitting = int(np.searchsorted(-sizes, -byte_size, "right")) if number < _MOST else 0
-            place = -1
-            if fitting:
-                owners, first, last = uses[:count].T
-                is_used[:] = False
-                is_used[owners[(first <= end) & (last >= start)]] = True
-                free = np.flatnonzero(~is_used[:fitting])
-                place = int(free[-1]) if free.size else -1
-            if place >= 0:
-                uses[count] = place, start, end
-                count += 1
+        in_use = [functools.reduce(operator.or_, itertools.starmap(_bits, each.uses)) for each in places]
+        from_then_on = np.array([max(start for start, _ in each.uses) for each in places], np.int64)
+        sizes = -np.array([each.byte_size for each in places], np.int64)
+        fitting = np.searchsorted(sizes, [-size for size, _, _ in temporaries[:_MOST]], "right").tolist()
+        left = temporaries[_MOST:]
+        for count, temporary in zip(fitting, temporaries, strict=False):
+            _, start, end = temporary
+            wanted = _bits(start, end)
+            newest_first = (from_then_on[:count] > end).nonzero()[0][::-1].tolist()
+            place = next((each for each in newest_first if not in_use[each] & wanted), None)
+            if place is None:
+                left.append(temporary)
             else:
-                changes[start] += byte_size
-                changes[end + 1] -= byte_size
+                in_use[place] |= wanted
+        changes = np.zeros(self._length + 2, np.int64)
+        for byte_size, start, end in left:
+            changes[start] += byte_size
+            changes[end + 1] -= byte_size
         return int(np.cumsum(changes).max())
+
+
+def _bits(start: int, end: int) -> int:
+    """Returns a bit for each position from `start` to `end`; 0 if there is none."""
+    return (2 << end) - (1 << start) if end >= start else 0

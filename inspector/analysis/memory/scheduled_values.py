@@ -14,17 +14,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from inspector.analysis.memory.arrays import Arrays, Value, buffer_numbers, expanded
 from inspector.analysis.memory.live_ranges import Curve, Life, Space
+from inspector.analysis.memory.overwriting import overwritten
 from inspector.analysis.memory.timeline import Timeline, capacity
 from inspector.compilation.memory import space_name
 from inspector.errors import Unavailable
 from inspector.hlo.buffer_assignment import flattened
-from inspector.hlo.module import Instruction, Module
-from inspector.hlo.shape import Shape
+from inspector.hlo.module import Module
+from inspector.hlo.reading.byte_arrays import Numbers
 from inspector.platforms import Peak
 
-Index = tuple[int, ...]
-Value = tuple[int, Index]  # row of an instruction, and index of a leaf
+_NAMING = frozenset({"tuple", "get-tuple-element", "bitcast", "opt-barrier", "domain", "add-dependency", "parameter"})
 _SMALLEST_PART = 100
 """Buffers below this part of the largest one are not joined with results of their size: their number does not change the sum."""
 
@@ -42,12 +43,11 @@ def scheduled_timeline(module: Module, platform: str, peak: Peak | Unavailable) 
       platform: "cpu", "gpu" or "tpu", for the names of memory spaces.
       peak: the chip's figures, for the capacities.
     """
-    order = [module.instruction(name) for name in flattened(module)]
-    buffers = _Buffers(module, order)
+    buffers = _Buffers(module)
     lives = tuple(buffers.lives(platform))
     names = sorted({life.space for life in lives}, key=lambda name: name != space_name(platform, 0))
-    curves = {name: _curve(lives, name, len(order)) for name in names}
-    schedule = tuple(instruction.name for instruction in order)
+    curves = {name: _curve(lives, name, len(buffers.order)) for name in names}
+    schedule = tuple(map(module.columns.names.__getitem__, buffers.order.tolist()))
     spaces = {
         name: _space([life for life in lives if life.space == name], curves[name], schedule, capacity(name, peak))
         for name in names
@@ -61,30 +61,9 @@ def buffers_of(module: Module) -> tuple[list[Buffer], int]:
     An operand whose last use computes a result of its size element by element ends before the result starts: XLA keeps both in one buffer.
     Donated arguments and their results are two buffers.
     """
-    order = [module.instruction(name) for name in flattened(module)]
-    joined = _Buffers(module, order, joins_donated=False)
-    buffers = joined.buffers()
-    least = max((each.byte_size for each in buffers.values()), default=0) // _SMALLEST_PART
-
-    def ends(operand: Instruction, position: int) -> bool:
-        buffer = buffers.get(joined.root((operand.row, ())))
-        return buffer is not None and buffer.end == position and buffer.byte_size > least
-
-    for position, instruction in enumerate(order):
-        if not any(ends(operand, position) for operand in instruction.operands):
-            continue
-        taken = set[Index]()
-        for operand, index in in_place(instruction):
-            value = (instruction.row, index)
-            reused, made = buffers.get(joined.root((operand.row, ()))), buffers.get(joined.root(value))
-            if reused is None or made is None or reused is made or not reused.end == position == made.start:
-                continue
-            if reused.parameter is None:
-                if index in taken:
-                    continue
-                taken.add(index)
-            reused.end -= 1
-    return [*buffers.values()], len(order)
+    buffers = _Buffers(module, joins_donated=False)
+    buffers.overwrite()
+    return buffers.found(), len(buffers.order)
 
 
 @dataclasses.dataclass(slots=True)
@@ -104,8 +83,8 @@ class Buffer:
     start: int
     end: int
     first: Value
-    byte_size: int = 0
-    space: int = 0
+    byte_size: int
+    space: int
     parameter: int | None = None
     outputs: set[int] = dataclasses.field(default_factory=set)
     is_constant: bool = False
@@ -120,26 +99,91 @@ class Buffer:
 
 
 class _Buffers:
-    """The buffers of all values in execution order."""
+    """The buffers of all values of a scheduled module.
 
-    def __init__(self, module: Module, order: Sequence[Instruction], *, joins_donated: bool = True) -> None:
-        self._module, self._order = module, order
-        self._same: dict[Value, Value] = {}
-        self._by_shape: dict[int, list[tuple[Index, int, int]]] = {}
-        for instruction in order:
-            for one, other in _shared(instruction):
-                self._join(one, other)
-        for entry in module.columns.module.input_output_alias.entries if joins_donated else ():
-            parameter = module.entry.parameters[entry.parameter_number]
-            self._join(
-                (module.entry.root.row, tuple(entry.output_shape_index)),
-                (parameter.row, tuple(entry.parameter_shape_index)),
-            )
+    Attributes:
+      order: rows of the instructions in the order of execution.
+    """
+
+    def __init__(self, module: Module, *, joins_donated: bool = True) -> None:
+        self._module, columns = module, module.columns
+        rows = [module.rows_by_name[name] for name in flattened(module)]
+        once = [*dict.fromkeys(rows)]  # a computation may be called several times
+        self.order: Numbers = np.array(rows, np.int64)
+        self._arrays = arrays = Arrays(module, np.array(once, np.int64))
+        counts, created = arrays.of_rows(self.order)
+        shared = buffer_numbers(arrays, once, joins_donated=joins_donated)
+        numbers, first = np.unique(shared[created], return_index=True)
+        first.sort()  # in the order in which they are created
+        self._first = created[first]
+        renumbered = np.empty(len(arrays), np.int64)
+        renumbered[shared[self._first]] = np.arange(len(numbers))
+        self._of = renumbered[shared]
+        self._start = np.repeat(np.arange(len(rows)), counts)[first]
+        self._end = self._start.copy()
+        self._sizes, self._spaces = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+        np.maximum.at(self._sizes, self._of, arrays.sizes)
+        np.maximum.at(self._spaces, self._of, arrays.spaces)
+        reading = np.flatnonzero(~columns.opcode_is(_NAMING.__contains__)[self.order])
+        positions, operands = self._operands(reading)
+        counts, read = arrays.of_rows(operands)
+        np.maximum.at(self._end, self._of[read], np.repeat(positions, counts))
+        self._parameters = {
+            int(number): int(each.parameter_number or 0)
+            for each in module.entry.parameters
+            for number in self._of[arrays.of(each.row)]
+        }
+
+    def _operands(self, positions: Numbers) -> tuple[Numbers, Numbers]:
+        """Returns the rows of the operands of instructions, each with the position of the instruction."""
+        offsets, rows = self._module.columns.operands.offsets, self.order[positions]
+        counts = offsets[rows + 1] - offsets[rows]
+        operands = self._module.columns.operands.rows[expanded(offsets[rows], counts)]
+        return np.repeat(positions, counts), operands
+
+    def overwrite(self) -> None:
+        """Ends the operands that operations may overwrite before these operations."""
+        positions, operands = self._operands(np.arange(len(self.order)))
+        arrays = self._arrays.single(operands)
+        positions, buffers = positions[arrays >= 0], self._of[arrays[arrays >= 0]]
+        least = self._sizes.max(initial=0) // _SMALLEST_PART
+        is_last = (self._end[buffers] == positions) & (self._sizes[buffers] > least)
+        for position in np.unique(positions[is_last]).tolist():
+            taken = set[int]()
+            for operand, result in overwritten(self._module.at(int(self.order[position])), self._arrays):
+                reused, made = int(self._of[operand]), int(self._of[result])
+                if reused == made or not self._end[reused] == position == self._start[made]:
+                    continue
+                if reused not in self._parameters:
+                    if result in taken:
+                        continue
+                    taken.add(result)
+                self._end[reused] -= 1
+
+    def found(self) -> list[Buffer]:
+        """Returns the buffers in the order in which they are created."""
+        columns, arrays = self._module.columns, self._arrays
+        rows = self.order[self._start].tolist()
+        found = [
+            Buffer(start, end, (row, arrays.index(first, row)), size, space, self._parameters.get(number))
+            for number, (start, end, row, first, size, space) in enumerate(zip(
+                self._start.tolist(), self._end.tolist(), rows, self._first.tolist(), self._sizes.tolist(), self._spaces.tolist(),
+                strict=True,
+            ))
+        ]  # fmt: skip
+        for row in np.unique(self.order[columns.opcode_is("constant".__eq__)[self.order]]).tolist():
+            for array in arrays.of(row):
+                found[self._of[array]].is_constant = True
+        root = self._module.entry.root
+        for array in arrays.of(root.row):
+            index = arrays.index(array, root.row)
+            found[self._of[array]].outputs.add(index[0] if index else 0)
+        return found
 
     def lives(self, platform: str) -> Iterator[Life]:
         """Yields the live ranges."""
-        last = len(self._order) - 1
-        for number, buffer in enumerate(self.buffers().values()):
+        last = len(self.order) - 1
+        for number, buffer in enumerate(self.found()):
             if not buffer.byte_size:  # a token
                 continue
             row, index = buffer.first
@@ -156,140 +200,6 @@ class _Buffers:
                 0,
                 buffer.parameter,
             )
-
-    def buffers(self) -> dict[Value, Buffer]:
-        """Returns the buffers by one of their values."""
-        buffers: dict[Value, Buffer] = {}
-        entry = self._module.entry
-        for position, instruction in enumerate(self._order):
-            for index, byte_size, space in self._leaves(instruction):
-                value = (instruction.row, index)
-                root = self.root(value)
-                buffer = buffers.get(root) or buffers.setdefault(root, Buffer(position, position, value))
-                buffer.byte_size = max(buffer.byte_size, byte_size)
-                buffer.space = max(buffer.space, space)
-                buffer.is_constant |= instruction.opcode == "constant"
-                if instruction.opcode == "parameter" and instruction.computation.is_entry:
-                    buffer.parameter = int(instruction.proto.parameter_number)
-                if instruction.is_root and instruction.computation.number == entry.number:
-                    buffer.outputs.add(index[0] if index else 0)
-            if instruction.opcode not in _NAMING:
-                for operand in instruction.operands:
-                    for index, _, _ in self._leaves(operand):
-                        if (used := buffers.get(self.root((operand.row, index)))) is not None:
-                            used.end = max(used.end, position)
-        return buffers
-
-    def _leaves(self, instruction: Instruction) -> list[tuple[Index, int, int]]:
-        """Returns the index, the size and the memory space of each array of a value; equal shapes are read once."""
-        known = self._by_shape.get(instruction.shape_number)
-        if known is None:
-            known = [
-                (index, shape.padded_byte_size, shape.layout.memory_space if shape.layout else 0)
-                for index, shape in leaves(instruction.shape)
-            ]
-            self._by_shape[instruction.shape_number] = known
-        return known
-
-    def root(self, value: Value) -> Value:
-        """Returns the value that stands for all values in the buffer of a value."""
-        while (parent := self._same.get(value, value)) != value:
-            self._same[value] = self._same.get(parent, parent)
-            value = parent
-        return value
-
-    def _join(self, one: Value, other: Value) -> None:
-        first, second = self.root(one), self.root(other)
-        if first != second:
-            self._same[first] = second
-
-
-def leaves(shape: Shape, index: Index = ()) -> Iterator[tuple[Index, Shape]]:
-    """Yields the arrays of a shape with their indices."""
-    if not shape.is_nested:
-        yield index, shape
-    for n, element in enumerate(shape.tuple_shapes):
-        yield from leaves(element, (*index, n))
-
-
-_NAMING = frozenset({"tuple", "get-tuple-element", "bitcast", "opt-barrier", "domain", "add-dependency", "parameter"})
-_UPDATING = ("dynamic-update-slice", "scatter")
-_PASSING = frozenset({"bitcast", "opt-barrier", "domain", "add-dependency"})
-
-
-def _shared(instruction: Instruction) -> Iterator[tuple[Value, Value]]:
-    """Yields pairs of values that are in one buffer in any case (`HloDataflowAnalysis`)."""
-    operands, opcode, row = instruction.operands, instruction.opcode, instruction.row
-    if opcode == "tuple":
-        for n, operand in enumerate(operands):
-            yield from _pairs(operand.shape, (row, (n,)), (operand.row, ()))
-    elif opcode == "get-tuple-element":
-        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, (int(instruction.proto.tuple_index),)))
-    elif opcode in _PASSING:
-        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, ()))
-    elif opcode == "while":
-        for computation in instruction.called_computations:
-            yield from _pairs(instruction.shape, (row, ()), (computation.parameters[0].row, ()))
-            if computation.root.shape.is_tuple or not instruction.shape.is_tuple:
-                yield from _pairs(computation.root.shape, (row, ()), (computation.root.row, ()))
-        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, ()))
-    elif opcode in ("call", "conditional"):
-        yield from _called(instruction)
-    elif opcode in _UPDATING:
-        yield (row, ()), (operands[0].row, ())
-    elif opcode == "fusion":
-        yield from _updated(instruction)
-    elif opcode == "copy-start":
-        yield from _pairs(operands[0].shape, (row, (1,)), (operands[0].row, ()))
-    elif opcode == "async-start":
-        for n, (operand, parameter) in enumerate(
-            zip(operands, instruction.called_computations[0].parameters, strict=False)
-        ):
-            yield from _pairs(operand.shape, (row, (0, n)), (operand.row, ()))
-            yield from _pairs(operand.shape, (parameter.row, ()), (operand.row, ()))
-    elif opcode.endswith("-done"):
-        yield from _finished(instruction)
-
-
-def _pairs(shape: Shape, one: Value, other: Value) -> Iterator[tuple[Value, Value]]:
-    for index, _ in leaves(shape):
-        yield (one[0], (*one[1], *index)), (other[0], (*other[1], *index))
-
-
-def _called(instruction: Instruction) -> Iterator[tuple[Value, Value]]:
-    is_call = instruction.opcode == "call"
-    for n, computation in enumerate(instruction.called_computations):
-        yield from _pairs(instruction.shape, (instruction.row, ()), (computation.root.row, ()))
-        passed = instruction.operands if is_call else instruction.operands[n + 1 : n + 2]
-        for parameter, operand in zip(computation.parameters, passed, strict=False):
-            yield from _pairs(operand.shape, (operand.row, ()), (parameter.row, ()))
-
-
-def _updated(fusion: Instruction) -> Iterator[tuple[Value, Value]]:
-    """Yields the results that are operands with a part replaced."""
-    (computation,) = fusion.called_computations
-    results = computation.root.operands if computation.root.opcode == "tuple" else (computation.root,)
-    for n, result in enumerate(results):
-        update = _source(result)
-        buffer = _source(update.operands[0]) if update.opcode in _UPDATING else None
-        if buffer is not None and buffer.opcode == "parameter":
-            index = (n,) if fusion.shape.is_tuple else ()
-            yield (fusion.row, index), (fusion.operands[int(buffer.proto.parameter_number)].row, ())
-
-
-def _source(instruction: Instruction) -> Instruction:
-    while instruction.opcode == "bitcast":
-        (instruction,) = instruction.operands
-    return instruction
-
-
-def _finished(done: Instruction) -> Iterator[tuple[Value, Value]]:
-    """Yields the result of an asynchronous operation, which its start has created."""
-    start = done.operands[0]
-    for prefix in ((), (0,), (1,)):
-        if start.shape.at(prefix) == done.shape:
-            yield from _pairs(done.shape, (done.row, ()), (start.row, prefix))
-            return
 
 
 def _curve(lives: Sequence[Life], space: str, count: int) -> Curve:
@@ -318,44 +228,3 @@ def _space(lives: Sequence[Life], curve: Curve, schedule: Sequence[str], capacit
         peak_instruction=schedule[position] if live else "",
         capacity_bytes=capacity_bytes,
     )
-
-
-_ELEMENTWISE = frozenset({
-    "abs", "add", "and", "atan2", "bitcast", "cbrt", "ceil", "clamp", "compare", "convert", "copy", "cosine", "divide", "erf", "exponential",
-    "exponential-minus-one", "floor", "log", "log-plus-one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "power",
-    "remainder", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left", "shift-right-arithmetic", "shift-right-logical",
-    "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
-})  # fmt: skip
-
-
-_COMPUTING = _ELEMENTWISE - {"copy", "bitcast"}
-
-
-def in_place(instruction: Instruction) -> Iterator[tuple[Instruction, Index]]:
-    """Yields operands that an operation may overwrite with its result, each with the index of the result: both have equal sizes."""
-    if instruction.opcode != "fusion":
-        if instruction.opcode in _COMPUTING:
-            alike = (o for o in instruction.operands if o.shape.padded_byte_size == instruction.shape.padded_byte_size)
-            yield from ((operand, ()) for operand in alike)
-        return
-    (computation,) = instruction.called_computations
-    by_element: dict[int, int] = {}  # the parameters from which a value is computed element by element: a bit for each
-    otherwise: dict[int, int] = {}
-    for each in computation.instructions:
-        if each.opcode == "parameter":
-            by_element[each.row], otherwise[each.row] = 1 << int(each.proto.parameter_number), 0
-            continue
-        same = moved = 0
-        for operand in each.operands:
-            same |= by_element[operand.row]
-            moved |= otherwise[operand.row]
-        is_same = each.opcode in _ELEMENTWISE or each.opcode == "tuple"
-        by_element[each.row], otherwise[each.row] = (same, moved) if is_same else (0, same | moved)
-    root = computation.root
-    results = root.operands if root.opcode == "tuple" else (root,)
-    moved = otherwise[root.row]
-    for number, result in enumerate(results):
-        same = by_element[result.row] & ~moved
-        for parameter, operand in enumerate(instruction.operands):
-            if same >> parameter & 1 and operand.shape.padded_byte_size == result.shape.padded_byte_size:
-                yield operand, (number,) if instruction.shape.is_tuple else ()

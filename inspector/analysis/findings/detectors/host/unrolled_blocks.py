@@ -6,7 +6,7 @@ before. A Python loop over layers traces one such product for each layer.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -101,8 +101,9 @@ def _names(calls: Before, blocks: Sequence[Value]) -> list[str]:
     return [name for value, name in calls.values(PRODUCTS) if _identity(value) in wanted]
 
 
-def _identity(value: Value) -> tuple[int, tuple[int, ...]]:
-    return value.instruction.row, tuple(call.row for call in value.calls)
+def _identity(value: Value) -> tuple[int, ...]:
+    """Returns the rows of a value's calls and its own: those of what it is computed from are smaller."""
+    return (*(call.row for call in value.calls), value.instruction.row)
 
 
 def _key(value: Value) -> _Key:
@@ -117,10 +118,10 @@ def _stack(value: Value) -> tuple[Frame, ...]:
 
 def _depends(value: Value, on: Value) -> bool:
     """Reports whether a value is computed from another one, as far as a limited search goes."""
-    goal, waiting, seen = _identity(value), [on], set[tuple[int, tuple[int, ...]]]()
+    goal, waiting, seen = _identity(value), deque([on]), set[tuple[int, ...]]()
     while waiting and len(seen) < _MOST_VALUES:
-        for use in uses(waiting.pop(0)):
-            if use.user is None or (identity := _identity(use.user)) in seen:
+        for use in uses(waiting.popleft()):
+            if use.user is None or (identity := _identity(use.user)) in seen or identity > goal:
                 continue
             if identity == goal:
                 return True

@@ -141,9 +141,9 @@ def _origin(result: Instruction) -> tuple[Instruction, int]:
         ):
             result = result.operands[0]
         elif opcode == "get-tuple-element" and result.operands[0].opcode == "tuple":
-            result = result.operands[0].operand(int(result.proto.tuple_index))
+            result = result.operands[0].operand(result.tuple_index)
         elif opcode == "get-tuple-element":
-            return result.operands[0], int(result.proto.tuple_index)
+            return result.operands[0], result.tuple_index
         else:
             return result, -1
 

@@ -252,7 +252,7 @@ def _is_version(result: Value, rewrite: Rewrite) -> bool:
     return (
         instruction.opcode == "get-tuple-element"
         and instruction.operands[0] == carried.calls[-1]
-        and int(instruction.proto.tuple_index) == carried_index(carried.instruction)
+        and instruction.tuple_index == carried_index(carried.instruction)
     )
 
 

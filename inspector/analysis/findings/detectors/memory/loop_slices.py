@@ -159,7 +159,7 @@ def kernels_of_new_array(subject: Subject, kernels: Iterable[str]) -> Iterator[s
                 if started is not None and started.name in subject.points and not _reads_arrays(started):
                     yield started.name
                 for user in loop.users:
-                    if user.opcode == "get-tuple-element" and int(user.proto.tuple_index) == index:
+                    if user.opcode == "get-tuple-element" and user.tuple_index == index:
                         yield from (
                             copy.name for copy in user.users if copy.opcode in COPYING and copy.name in subject.points
                         )

@@ -127,7 +127,7 @@ def _initial(loop: Instruction) -> Iterator[tuple[str, int]]:
     for operand in initial.operands if initial.opcode == "tuple" else ():
         taken = value_source(operand)
         if taken.opcode == "get-tuple-element" and taken.operands[0].opcode == "while":
-            yield taken.operands[0].name, int(taken.proto.tuple_index)
+            yield taken.operands[0].name, taken.tuple_index
 
 
 def _replaces_slice(result: Instruction) -> bool:
@@ -135,7 +135,7 @@ def _replaces_slice(result: Instruction) -> bool:
     instruction = value_source(result)
     index = None
     if instruction.opcode == "get-tuple-element":
-        index, instruction = int(instruction.proto.tuple_index), value_source(instruction.operands[0])
+        index, instruction = instruction.tuple_index, value_source(instruction.operands[0])
     if instruction.opcode == "fusion":
         instruction = value_source(instruction.called_computations[0].root)
         if instruction.opcode == "tuple" and index is not None:

@@ -159,8 +159,8 @@ def _new_versions(
             for parameter, path in updated_parameters(value)
             if (argument := by_number.get(parameter)) is not None
             and path
-            and "backward" not in phases(path[0].instruction.op_name)  # a gradient, such as that of a prior
             and (argument.shape, argument.dtype) == (result.shape, result.dtype)
+            and "backward" not in phases(path[0].instruction.op_name)  # a gradient, such as that of a prior
             and _is_state(argument, result, path, by_root[argument_root(argument.path)])
         ]
         if found:

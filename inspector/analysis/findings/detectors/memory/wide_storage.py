@@ -230,7 +230,7 @@ def _is_element(value: Value, number: int) -> bool:
     return (
         instruction.opcode == "get-tuple-element"
         and instruction.operands[0].opcode == "parameter"
-        and int(instruction.proto.tuple_index) == number
+        and instruction.tuple_index == number
     )
 
 

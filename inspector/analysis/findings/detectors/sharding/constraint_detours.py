@@ -160,7 +160,7 @@ def _of_argument(value: Instruction, arguments: dict[int, str]) -> set[str]:
 
 def _ends(element: Value) -> Iterator[Value]:
     """Yields the array that an iteration of a loop ends with, for one that the loop carries, or the result of a function."""
-    whole, number = element.instruction.operands[0], int(element.instruction.proto.tuple_index)
+    whole, number = element.instruction.operands[0], element.instruction.tuple_index
     if whole.opcode == "call":
         root, calls = whole.called_computations[0].root, (*element.calls, whole)
     elif whole.opcode == "parameter" and element.calls and element.calls[-1].opcode == "while":

@@ -218,7 +218,7 @@ def _element(value: Instruction) -> int | None:
     """Returns the number of the element of a loop's tuple that an instruction takes; None for others."""
     if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
         return None
-    return int(value.proto.tuple_index)
+    return value.tuple_index
 
 
 def _users(block: Instruction) -> list[Instruction]:
@@ -242,7 +242,7 @@ def _users(block: Instruction) -> list[Instruction]:
                     found[user] = None
                 elif (callers := value.module.callers.get(user.computation.name, ())) and callers[0].opcode == "call":
                     number = user.operands.index(moved)
-                    waiting += [e for e in callers[0].users if int(e.proto.tuple_index) == number]
+                    waiting += [e for e in callers[0].users if e.tuple_index == number]
             else:
                 found[user] = None
     return list(found)
