@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from inspector.analysis.collectives.sliced_results import by_partition
-from inspector.analysis.findings.kernel_calls import FETCHED_SLICES
+from inspector.analysis.findings.fetches import FETCHED_SLICES
 from inspector.hlo.loops import carried_unchanged
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape

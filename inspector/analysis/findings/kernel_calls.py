@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inspector.analysis.findings.fetches import is_passed
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.kernels.costs import KERNEL
 from inspector.hlo.backend_config import kernel_body
 from inspector.hlo.module import Instruction
 
-_PASSED = frozenset({"bitcast", "copy-done", "copy-start", "async-done", "async-start", "get-tuple-element"})
 _TEXT = b"module"  # bodies of Pallas kernels are bytecode
-FETCHED_SLICES = "ConcatBitcast"  # libtpu puts an array together that it fetched in slices
 
 
 def calls_of(subject: Subject) -> Iterator[Instruction]:
@@ -48,11 +47,6 @@ def origin(subject: Subject, call: Instruction, number: int) -> str:
         operand = operand.operands[0]
     name = subject.argument_of(operand)
     return f"`{name}`" if name else f"operand {number}"
-
-
-def is_passed(instruction: Instruction) -> bool:
-    """Reports whether an instruction passes its first operand on, as a whole or as the first of its slices."""
-    return instruction.opcode in _PASSED or instruction.custom_call_target == FETCHED_SLICES
 
 
 def changes_layout(instruction: Instruction) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code
 from inspector.analysis.findings.dataflow import Value, results
 from inspector.analysis.findings.edits import Donate, DropResults
+from inspector.analysis.findings.fetches import fetches_for
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
+from inspector.platforms import Peak
 from inspector.support.units import counted, format_bytes
 
 KIND = "copied-result"
@@ -71,7 +73,7 @@ def _unchanged(
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
         " each execution copies it.",
         f"Do not return `{name}`: the caller has it. Or donate it: {donating}",
-        instructions=[copies[number].name for _, number in pairs], saved_part=1.0,
+        instructions=_kernels([copies[number] for _, number in pairs]), saved_part=1.0,
         gain_bytes=subject.bytes_saved(size, without=[number for _, number in pairs]), has_estimated_bytes=subject.knows_buffers,
         caution="After a donation the caller cannot use the old arrays, only the returned ones.",
         edits=(Donate(tuple(sorted(pairs))),),
@@ -96,16 +98,23 @@ def _repeated(
         for number, one in firsts.items()
     ]
     more = f", and {len(pairs) - _MOST_NAMED} more" if len(pairs) > _MOST_NAMED else ""
+    written = [*_first_copies(subject, firsts)]
+    kernels = _kernels([*(copies[number] for number in numbers), *written])
     return subject.finding(
         KIND,
         f"{', '.join(pairs[:_MOST_NAMED])}{more}: each execution writes the same values again ({format_bytes(size)}).",
-        "Return the array once.", instructions=[*(copies[number].name for number in numbers), *_first_copies(subject, firsts)], saved_part=1.0,
+        "Return the array once.", instructions=kernels, saved_part=_saved_part(subject, kernels, written),
         gain_bytes=subject.bytes_saved(size, without=numbers), has_estimated_bytes=subject.knows_buffers, caution="The caller needs both if it donates one of them.",
         edits=(DropResults(tuple(numbers)),),
     )  # fmt: skip
 
 
-def _first_copies(subject: Subject, firsts: Mapping[int, int]) -> Iterator[str]:
+def _kernels(copies: Sequence[Instruction]) -> list[str]:
+    """Returns the names of copies and of what is fetched only for them."""
+    return [*(each.name for each in copies), *fetches_for(copies)]
+
+
+def _first_copies(subject: Subject, firsts: Mapping[int, int]) -> Iterator[Instruction]:
     """Yields the copies of first results from VMEM: a TPU writes a result that is returned once to the main memory directly."""
     root = subject.module.entry.root
     for one in {*firsts.values()}:
@@ -113,7 +122,33 @@ def _first_copies(subject: Subject, firsts: Mapping[int, int]) -> Iterator[str]:
         if done.opcode == "copy-done" and all(
             each.opcode in ("copy", "copy-start") for each in done.operands[0].operands[0].users
         ):
-            yield done.operands[0].name
+            yield done.operands[0]
+
+
+def _saved_part(subject: Subject, kernels: Sequence[str], written: Iterable[Instruction]) -> float:
+    """Returns the part of the time of kernels that is saved.
+
+    Args:
+      subject: the program.
+      kernels: the copies.
+      written: those of them whose arrays are then written by the kernels that compute them, which may take longer for it.
+    """
+    spent, peak = subject.seconds(kernels), subject.roofline.peak
+    if isinstance(spent, Unavailable) or isinstance(peak, Unavailable) or not spent:
+        return 1.0
+    return max(0.0, 1 - sum(_longer_s(subject, peak, copy) for copy in written) / spent)
+
+
+def _longer_s(subject: Subject, peak: Peak, copy: Instruction) -> float:
+    """Returns the seconds that a kernel takes longer if it writes its result to the main memory, and not a copy of it."""
+    maker = copy.operands[0]
+    while maker.opcode in _FORWARDING:
+        maker = maker.operands[0]
+    write_s = subject.seconds([copy.name])
+    if maker.name not in subject.points or isinstance(write_s, Unavailable):
+        return 0.0
+    units = subject.kernel_times(peak).of(maker).units
+    return max(0.0, units.get("main memory", 0.0) + write_s - max(units.values(), default=0.0))
 
 
 def _first_equal(root: Instruction, values: Sequence[Value]) -> dict[int, int]:

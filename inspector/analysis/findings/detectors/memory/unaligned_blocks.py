@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from inspector.analysis.findings.dataflow import BY_ELEMENT
+from inspector.analysis.findings.fetches import is_passed
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.kernel_calls import calls_of, changes_layout, is_passed, kernel_name, origin
+from inspector.analysis.findings.kernel_calls import calls_of, changes_layout, kernel_name, origin
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
