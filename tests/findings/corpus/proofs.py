@@ -43,7 +43,8 @@ def compared(case: Case, target: str, run: bool) -> list[str]:
             words.append(f"{format_seconds(finding.gain_s)} said, {format_seconds(abs(proof.gain_s))} proven")
         words.append(", ".join(f"{ratio:.2f}" for ratio in ratios))
         is_off = any(abs(ratio - 1) > _MOST_OFF for ratio in ratios)
-        lines.append(" | ".join(words) + " | OFF" * is_off)
+        kind = " | UP TO" if finding.is_upper_bound and max(ratios, default=0.0) <= 1 + _MOST_OFF else " | OFF"
+        lines.append(" | ".join(words) + kind * is_off)
     return lines or [f"{case.planted} | {case.name} | {target} | not found"]
 
 
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> None:
                 print(*lines, sep="\n", flush=True)
                 verdicts.update(line.split(" | ")[3].partition(":")[0] for line in lines)
                 verdicts.update("more than 10 % off" for line in lines if line.endswith("OFF"))
+                verdicts.update("at least 10 % below their upper bound" for line in lines if line.endswith("UP TO"))
     print(", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
 
 
