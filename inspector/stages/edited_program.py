@@ -111,6 +111,12 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         if isinstance(edit, StoreNarrow)
         for number in edit.parameters
     }
+    narrowed = {
+        number: NUMPY_TYPES[edit.element_type]
+        for edit in changes
+        if isinstance(edit, StoreNarrow)
+        for number in edit.results
+    }
     dropped = frozenset(n for edit in changes if isinstance(edit, DropParameters) for n in edit.parameters)
     kept = (_without(argument, dropped) for argument in program.arguments)
     arguments = tuple(_stored(_donated(argument, changes), orders, types) for argument in kept)
@@ -126,7 +132,11 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
             program,
             module=made.module,
             arguments=(*arguments, *lifted),
-            results=tuple(each for number, each in enumerate(program.results) if number not in left_out),
+            results=tuple(
+                dataclasses.replace(each, dtype=narrowed.get(number, each.dtype))
+                for number, each in enumerate(program.results)
+                if number not in left_out
+            ),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
             binding=None if lifted or orders or types or dropped or left_out else program.binding,

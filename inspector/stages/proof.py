@@ -266,7 +266,7 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
     left_out = {number for edit in edits if isinstance(edit, DropResults) for number in edit.results}
     returned = (each for number, each in enumerate(ours) if number not in left_out)
     for path, (a, b) in enumerate(zip(returned, theirs, strict=True)):
-        if any(isinstance(edit, SingleFloats) for edit in edits):
+        if any(isinstance(edit, SingleFloats | StoreNarrow) for edit in edits):
             a = a.astype(b.dtype)
         found = difference(str(path), a, b)
         if not found.differing:

@@ -115,6 +115,24 @@ def test_the_gain_is_that_of_the_policy_by_hand(wrapped: Any, args: Any, target:
     assert finding.gain_s == pytest.approx(saved_s, rel=0.2 if target.startswith("tpu") else 0.1)
 
 
+def test_products_that_the_backward_pass_does_not_read_are_not_kept() -> None:
+    """Of a frozen network in a checkpoint it needs the last product only."""
+
+    def loss(w: Any, frozen: Any, x: Any) -> Any:
+        @jax.checkpoint
+        def block(w: Any, x: Any) -> Any:
+            for each in frozen:
+                x = jax.nn.relu(x @ each)
+            return jnp.tanh(jax.lax.stop_gradient(x) @ w)
+
+        return (block(w, x) ** 2).mean()
+
+    frozen = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((512, 512), (512, 512), (512, 32))]
+    (finding,) = found(KIND, jax.grad(loss), jax.ShapeDtypeStruct((32, 32), jnp.float32), frozen, X, roofs=V5E)
+    assert -finding.gain_bytes <= 2 * 256 * 32 * 4  # of the last frozen product, and of the one after it
+    assert len(finding.instructions) >= 3
+
+
 def attend(x: Any, w: Any) -> Any:
     """Memory bounds the products of an attention with small heads."""
     heads = (x @ w).reshape(16, 256, 32, 64)

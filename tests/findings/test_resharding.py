@@ -367,6 +367,27 @@ def test_the_proof_removes_the_constraint() -> None:
         assert "all-to-all" not in proof.compiled.hlo
 
 
+def constrained_again_on_the_way(x: Any, w: Any) -> Any:
+    y = constrain(jnp.tanh(x @ w), "d")
+    y = constrain(y, None, "d")
+    y = jnp.sin(y) * 2
+    y = constrain(y, None, "d")
+    y = constrain(y, "d")
+    return jnp.cos(y) @ w.T
+
+
+def test_all_constraints_to_the_other_sharding_are_removed() -> None:
+    (finding,) = found((constrained_again_on_the_way, (X, W)))
+    first = constrained_again_on_the_way.__code__.co_firstlineno + 2
+    assert finding.remedy == (
+        f"Remove the sharding constraints at test_resharding.py:{first} and at test_resharding.py:{first + 2}."
+    )
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.compiled is not None
+    assert "all-to-all" not in proof.compiled.hlo
+
+
 def test_without_the_constraint_nothing_is_communicated() -> None:
     fun = lambda x, w: jnp.cos(constrain(jnp.sin(constrain(jnp.tanh(x @ w), "d")) * 2, "d")) @ w.T  # noqa: E731
     assert not len(inspector.lower(fun, X, W).compile(target="cpu:8").collectives())

@@ -45,6 +45,18 @@ def test_the_proof_of_an_argument_that_is_kept() -> None:
     )
 
 
+def test_the_proof_of_an_argument_of_a_branch_that_is_not_taken() -> None:
+    """JAX keeps the argument, and XLA drops its uses."""
+
+    def fun(teacher: Any, x: Any) -> Any:
+        other = jax.lax.cond(jnp.asarray(False), lambda: (teacher["w"] @ x) * teacher["n"], lambda: x)
+        return jnp.tanh(x) @ other
+
+    (finding,) = found(KIND, fun, {"w": M, "n": jax.ShapeDtypeStruct((512,), jnp.int32)}, M)
+    proof = finding.prove()
+    assert (proof.verdict, proof.gain_bytes, proof.values) == ("proven", finding.gain_bytes, "equal results")
+
+
 @pytest.mark.parametrize(
     ("fun", "args", "keywords"),
     [

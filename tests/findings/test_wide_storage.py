@@ -226,6 +226,42 @@ def pasted_into_another_array() -> Program:
     return f, (W, f32(2 * N, N))
 
 
+def attended(cache: Any, position: Any, x: Any, written: Any) -> Any:
+    """Reads a cache in the narrow type after a row of it is replaced."""
+    cache = {
+        name: lax.dynamic_update_slice(array, written[None].astype(array.dtype), (position, 0, 0))
+        for name, array in cache.items()
+    }
+    scores = jax.nn.softmax((cache["k"].astype(NARROW) * x).sum(-1).astype(jnp.float32), 0)
+    read = (scores.astype(NARROW)[..., None] * cache["v"].astype(NARROW)).sum(0)
+    return read, cache
+
+
+CACHE = {name: f32(4096, 8, N) for name in ("k", "v")}
+ROW = jax.ShapeDtypeStruct((8, N), NARROW)
+
+
+def cache_that_is_returned(donate: bool = True) -> Program:
+    fun = jax.jit(attended, donate_argnums=(0,) if donate else ())
+    return fun, (CACHE, jax.ShapeDtypeStruct((), jnp.int32), ROW, ROW)
+
+
+def cache_of_wide_rows() -> Program:
+    """What is written has digits that the narrow type does not have."""
+    fun, (cache, position, x, _) = cache_that_is_returned()
+    return fun, (cache, position, x, f32(8, N))
+
+
+def cache_and_its_sum() -> Program:
+    fun, args = cache_that_is_returned()
+
+    def f(cache: Any, *rest: Any) -> Any:
+        read, cache = fun(cache, *rest)
+        return read, cache, cache["k"].sum() + cache["v"].sum()
+
+    return f, args
+
+
 ARGUMENTS = [
     (weights_of_layers, "`ws` (2 MiB) is stored"),
     (weights_in_a_tree, "`params['v']`, `params['w']` (512 KiB) are stored"),
@@ -241,7 +277,7 @@ LOOPS = [
 ]  # fmt: skip
 SILENT = [
     updated_weights, gradients_of_master_weights, weight_used_wide_too, simulated_rounding, sums_in_float32, residual_stream,
-    stacked_losses, two_narrow_types, converted_under_a_condition, pasted_into_another_array,
+    stacked_losses, two_narrow_types, converted_under_a_condition, pasted_into_another_array, cache_of_wide_rows, cache_and_its_sum,
 ]  # fmt: skip
 
 
@@ -262,6 +298,23 @@ def test_arguments(program: Callable[[], Program], title: str) -> None:
     proof = finding.prove(run=True)
     assert proof.values in ("equal results", "results agree within 3e-02")
     assert proof.gain_bytes <= finding.gain_bytes
+
+
+@pytest.mark.parametrize("donate", [True, False])
+def test_a_cache_that_is_returned(donate: bool) -> None:
+    fun, args = cache_that_is_returned(donate)
+    (finding,) = all_found(KIND, fun, *args, roofs=H100)
+    assert finding.title == (
+        "`cache['k']`, `cache['v']` (64 MiB) are stored in float32, although every use converts them to bfloat16 first, and all that"
+        " is written to them was of this type."
+    )
+    assert finding.remedy.splitlines()[-1] == "# in the function: write new.astype(array.dtype) into it"
+    size = 64 << 20
+    assert finding.gain_bytes == (size // 2 if donate else size)
+    proof = finding.prove(run=True)
+    assert (proof.verdict, proof.values) in (("proven", "equal results"), ("proven", "results agree within 3e-02"))
+    assert proof.compiled is not None
+    assert {each.dtype for each in proof.compiled.program.results} == {"bfloat16"}
 
 
 @pytest.mark.parametrize(("program", "title", "why"), LOOPS)
@@ -307,7 +360,7 @@ def stacked_narrow(_: Callable[[], Program]) -> Program:
 @needs_gpu
 @pytest.mark.parametrize(
     ("program", "by_hand"),
-    [(weights_of_layers, stored_narrow), (weights_in_a_tree, stored_narrow), (table_of_words, stored_narrow), (stacked_states, stacked_narrow), (appended_outputs, appended_narrow)],
+    [(weights_of_layers, stored_narrow), (weights_in_a_tree, stored_narrow), (table_of_words, stored_narrow), (stacked_states, stacked_narrow), (appended_outputs, appended_narrow), (cache_that_is_returned, stored_narrow)],
 )  # fmt: skip
 def test_the_proof_equals_the_compile_by_hand(program: Callable[[], Program], by_hand: Callable[..., Program]) -> None:
     fun, args = program()

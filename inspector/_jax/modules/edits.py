@@ -243,7 +243,12 @@ def _drop_callbacks(module: ir.Module, op_names: Collection[str], stacks: Stacks
 
 
 def _store_narrow(
-    module: ir.Module, parameters: Sequence[int], element_type: str, loop: str, shape: Sequence[str]
+    module: ir.Module,
+    parameters: Sequence[int],
+    element_type: str,
+    loop: str,
+    shape: Sequence[str],
+    results: Sequence[int],
 ) -> int:
     """Stores parameters, or elements that loops carry, in a narrower type."""
     narrow = _element_type(element_type)
@@ -251,7 +256,7 @@ def _store_narrow(
         loops = list(_named(module, frozenset({"stablehlo.while"}), (loop,)))
         wide = ir.RankedTensorType.get(list(map(int, shape[1:])), _element_type(shape[0]))
         return sum(narrow_elements(module, each, wide, narrow) for each in loops)
-    return narrow_parameters(module, main_of(module), parameters, narrow)
+    return narrow_parameters(module, main_of(module), parameters, narrow, frozenset(results))
 
 
 _EDITS: Mapping[str, Callable[..., int]] = {

@@ -8,15 +8,14 @@ Private JAX: `jaxlib.mlir` (operations and types of StableHLO).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules import stablehlo
 from inspector._jax.modules.hoisting import inline_callee
 
-_WHILE, _CALL, _CONVERT = "stablehlo.while", "func.call", "stablehlo.convert"
+_WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
 MOVING = frozenset({
     "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
     "stablehlo.reverse", "sdy.sharding_constraint",
@@ -26,15 +25,16 @@ MOVING = frozenset({
 _STORING = MOVING | {"stablehlo.dynamic_update_slice", "stablehlo.gather"}
 
 
-def narrow_parameters(module: ir.Module, main: Any, parameters: Sequence[int], narrow: Any) -> int:
-    """Takes parameters of `main` in a narrower type. Returns how many were changed."""
+def narrow_parameters(
+    module: ir.Module, main: Any, parameters: Sequence[int], narrow: Any, results: Collection[int] = ()
+) -> int:
+    """Takes parameters of `main` in a narrower type, and returns some results in it. Returns how many parameters were changed."""
     block = main.regions[0].blocks[0]
     for number in parameters:
-        _Narrowing(module, narrow, _element(block.arguments[number])).store(block.arguments[number])
+        _Narrowing(module, narrow, _element(block.arguments[number]), results).store(block.arguments[number])
     inputs = [argument.type for argument in block.arguments]
-    main.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(inputs, [*stablehlo.function_type(main).results])
-    )
+    outputs = [value.type for value in list(block.operations)[-1].operation.operands]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
     return len(parameters)
 
 
@@ -51,9 +51,9 @@ def narrow_elements(module: ir.Module, loop: Any, wide: Any, narrow: Any) -> int
 class _Narrowing:
     """Stores one array in a narrower type."""
 
-    def __init__(self, module: ir.Module, narrow: Any, wide: Any) -> None:
-        """Stores the element types."""
-        self._module, self._narrow, self._wide = module, narrow, wide
+    def __init__(self, module: ir.Module, narrow: Any, wide: Any, results: Collection[int] = ()) -> None:
+        """Stores the element types, and the numbers of the results of `main` that may be narrow."""
+        self._module, self._narrow, self._wide, self._results = module, narrow, wide, results
 
     def store(self, value: Any) -> None:
         """Gives a value the narrower type, and passes it on to its uses."""
@@ -86,7 +86,7 @@ class _Narrowing:
         elif user.name == _WHILE:
             if _element(user.results[number]) != self._narrow:
                 self.carry(user, number)
-        elif not self._is_end_of_loop(user, number):
+        elif not self._is_end_of_loop(user, number) and not (user.name == _RETURN and number in self._results):
             self._convert(user, number, self._wide)
 
     def _is_end_of_loop(self, user: Any, number: int) -> bool:

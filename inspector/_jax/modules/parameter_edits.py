@@ -187,16 +187,25 @@ def store_transposed(module: ir.Module, parameter: int, order: Sequence[int]) ->
 
 
 def drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
-    """Removes parameters that have no use."""
+    """Removes parameters on which no result depends: uses that XLA removes get zeros."""
     main = main_of(module)
     block = main.regions[0].blocks[0]
     attributes = argument_attributes(main)
     places = 0
     for number in sorted(parameters, reverse=True):
-        if not any(True for _ in block.arguments[number].uses):
-            block.erase_argument(number)
-            del attributes[number]
-            places += 1
+        argument, element_type = block.arguments[number], ir.RankedTensorType(block.arguments[number].type).element_type
+        if isinstance(element_type, ir.ComplexType):
+            continue
+        if any(True for _ in argument.uses):
+            zeros = ir.DenseElementsAttr.get_splat(argument.type, stablehlo.zero_of(element_type))
+            begin = ir.InsertionPoint.at_block_begin(block)
+            made = ir.Operation.create(
+                "stablehlo.constant", results=[argument.type], attributes={"value": zeros}, ip=begin, loc=main.location
+            )
+            argument.replace_all_uses_with(made.results[0])
+        block.erase_argument(number)
+        del attributes[number]
+        places += 1
     types = stablehlo.function_type(main)
     inputs = [argument.type for argument in block.arguments]
     main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))

@@ -305,6 +305,12 @@ def places(operation: Any) -> tuple[tuple[str, int], ...]:
     return tuple((file, int(line)) for file, line in _PLACE.findall(str(operation.location)))
 
 
+def zero_of(element_type: Any) -> Any:
+    """Returns the attribute 0 of a type of floats, integers or booleans."""
+    is_float = isinstance(element_type, ir.FloatType)
+    return ir.FloatAttr.get(element_type, 0.0) if is_float else ir.IntegerAttr.get(element_type, 0)
+
+
 def function_type(function: Any) -> ir.FunctionType:
     return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from jaxlib.mlir import ir
 
+from inspector._jax.modules.stablehlo import zero_of
+
 
 def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool) -> int:
     """Replaces sorts; returns how many were replaced.
@@ -89,7 +91,7 @@ class _Maker:
         """Adds zeros along the last dimension, in front or behind."""
         type_ = ir.RankedTensorType(value.type)
         element = ir.RankedTensorType.get([], type_.element_type)
-        zero = ir.DenseElementsAttr.get_splat(element, _zero(type_.element_type))
+        zero = ir.DenseElementsAttr.get_splat(element, zero_of(type_.element_type))
         filling = self.one("stablehlo.constant", element, value=zero)
         none = [0] * type_.rank
         along = [*none[:-1], count]
@@ -99,14 +101,6 @@ class _Maker:
             edge_padding_high=ir.DenseI64ArrayAttr.get(none if is_low else along),
             interior_padding=ir.DenseI64ArrayAttr.get(none),
         )  # fmt: skip
-
-
-def _zero(element_type: Any) -> Any:
-    return (
-        ir.FloatAttr.get(element_type, 0.0)
-        if isinstance(element_type, ir.FloatType)
-        else ir.IntegerAttr.get(element_type, 0)
-    )
 
 
 def _is_float(type_: Any) -> bool:

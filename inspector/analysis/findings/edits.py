@@ -286,12 +286,14 @@ class StoreNarrow:
       element_type: the narrower type, in HLO's notation.
       loop: JAX's name of the loop; "" for parameters.
       shape: the element type and the dimensions of the elements that the loop changes, such as ("f32", "64", "256").
+      results: the positions of the results that are new versions of the parameters, which stay narrow.
     """
 
     parameters: tuple[int, ...]
     element_type: str
     loop: str = ""
     shape: tuple[str, ...] = ()
+    results: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

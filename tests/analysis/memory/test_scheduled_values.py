@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.arrays import leaves
+from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.timeline import Timeline
 from inspector.api.opened_program import OpenedProgram
 from inspector.errors import Unavailable

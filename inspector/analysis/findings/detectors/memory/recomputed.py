@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.findings.before import MOVING
+from inspector.analysis.findings.detectors.memory.needed_products import NeededProducts
 from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.exchange_chains import is_by_element, readers_of
 from inspector.analysis.findings.finding import Finding
@@ -49,6 +50,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     is_gpu, is_tpu = platform == "gpu", platform == "tpu"
     forward = _Forward(subject, found if again and (is_gpu or is_tpu) else ())
     merged = _Merged(subject) if again else None
+    needed = NeededProducts(subject) if again else None
     writes_beside = _writes_beside(subject.module)
     for product in again:
         kernel = subject.kernels.kernel(product)
@@ -60,6 +62,9 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         if is_tpu and runs > 1 and forward.part_with_function(product):
             continue  # a kernel of its own stacks the product, and another one copies it: that takes longer than the product
         part = merged.recomputed_part(product) if merged else 1.0
+        if needed is not None and not needed.has(product):
+            kernels[kernel] = max(part, kernels.get(kernel, 0.0))
+            continue  # nothing of it is kept
         size = float(runs) * product.shape.byte_size * part
         kept += size
         if is_gpu and subject.kernel_times(peak).of(subject.module.instruction(kernel)).unit == "main memory":

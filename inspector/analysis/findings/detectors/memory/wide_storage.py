@@ -18,6 +18,7 @@ from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.storage import loop_places, stored_uses
 from inspector.analysis.findings.subject import Subject
+from inspector.analysis.memory.donations import reused_parameters
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
@@ -69,49 +70,97 @@ def _computes_in(narrow: str, subject: Subject) -> bool:
 def _argument_findings(subject: Subject, module: Module, begun: Collection[int]) -> Iterator[Finding]:
     """Yields one finding for the arguments of a type, except for those with which a loop begins that has a finding for the same array."""
     arguments = {a.parameter: a for a in subject.compiled.program.arguments}
-    returned = {each.instruction.shape.without_layout() for each in results(module)}
-    groups: dict[tuple[str, str], list[tuple[Argument, list[Value]]]] = {}
+    values = results(module)
+    versions = _versions(values)
+    of_versions = {each.result for found in versions.values() for each in found}
+    others = {each.instruction.shape.without_layout() for n, each in enumerate(values) if n not in of_versions}
+    groups: dict[tuple[str, str], list[_Stored]] = {}
     for parameter in module.entry.parameters:
         argument, wide = arguments.get(parameter.parameter_number), parameter.shape.element_type
         if (
             argument is None
             or parameter.parameter_number in begun
             or wide not in _FLOATS
-            or parameter.shape.without_layout() in returned
+            or parameter.shape.without_layout() in others
         ):
             continue  # a result of its shape may be its gradient or its next version
-        uses = list(stored_uses(Value(parameter)))
-        narrow = _narrow_type(uses, wide)
-        if narrow:
-            groups.setdefault((wide, narrow), []).append((argument, [each.user for each in uses if each.user]))
+        uses, own = list(stored_uses(Value(parameter))), versions.get(parameter.parameter_number, [])
+        inside = [each for each in uses if each.user is not None]
+        if len(uses) - len(inside) != len(own):
+            continue
+        narrow = _narrow_type(inside, wide)
+        if narrow and all(_widened_type([moved_from(each)], wide) == narrow for one in own for each in one.written):
+            reads = [each.user for each in inside if each.user is not None]
+            groups.setdefault((wide, narrow), []).append(_Stored(argument, reads, own))
     for (wide, narrow), members in groups.items():
         if _computes_in(narrow, subject):
             yield _argument_finding(subject, wide, narrow, members)
 
 
-def _argument_finding(
-    subject: Subject, wide: str, narrow: str, members: Sequence[tuple[Argument, list[Value]]]
-) -> Finding:
-    reads = [read for _, each in members for read in each]
-    saved = _saved(subject, reads, wide, narrow)
-    numbers = {argument.parameter for argument, _ in members}
+class _Version(NamedTuple):
+    """A result that is an argument with slices replaced.
+
+    Attributes:
+      result: its position.
+      updates: the operations that replace slices.
+      written: the slices.
+    """
+
+    result: int
+    updates: list[Value]
+    written: list[Value]
+
+
+class _Stored(NamedTuple):
+    """An argument that a narrower type can hold, with the conversions that read it, and its new versions."""
+
+    argument: Argument
+    reads: list[Value]
+    versions: list[_Version]
+
+
+def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
+    """Returns the results that are arguments with slices replaced, by the argument's parameter number."""
+    found: dict[int | None, list[_Version]] = {}
+    for number, value in enumerate(values):
+        updates = list[Value]()
+        while value.instruction.opcode == "dynamic-update-slice":
+            updates.append(value)
+            value = value.operand(0)
+        instruction = value.instruction
+        if updates and instruction.opcode == "parameter" and instruction.computation.is_entry:
+            written = [each.operand(1) for each in updates]
+            found.setdefault(instruction.parameter_number, []).append(_Version(number, updates, written))
+    return found
+
+
+def _argument_finding(subject: Subject, wide: str, narrow: str, members: Sequence[_Stored]) -> Finding:
+    reads = [read for each in members for read in each.reads]
+    versions = [version for each in members for version in each.versions]
+    saved = _saved(subject, reads, wide, narrow, [update for each in versions for update in each.updates])
+    numbers = {each.argument.parameter for each in members}
+    reused = {*reused_parameters(subject.module).values()}
     sizes = [each.shape.byte_size for each in subject.module.entry.parameters if each.parameter_number in numbers]
-    paths = [argument.path for argument, _ in members]
+    new = [
+        subject.module.entry.root.shape.leaves[each.result].byte_size for each in versions if each.result not in reused
+    ]
+    paths = [each.argument.path for each in members]
     is_one = len(paths) == 1
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     title = (
         f"{format_list([f'`{path}`' for path in paths], most=_MOST_NAMED)} ({format_bytes(sum(sizes))}{per_device})"
         f" {'is' if is_one else 'are'} stored in {NUMPY_TYPES[wide]}, although every use converts {'it' if is_one else 'them'} to"
-        f" {NUMPY_TYPES[narrow]} first."
+        f" {NUMPY_TYPES[narrow]} first{', and all that is written to ' + ('it' if is_one else 'them') + ' was of this type' if versions else ''}."
     )
     lines = [*_narrowing(subject.compiled.program.arguments, paths, wide, narrow)]
     others = f"# and {counted(len(lines) - _MOST_NAMED, 'other argument')}"
-    remedy = "\n".join(lines[:_MOST_NAMED] + [others] * (len(lines) > _MOST_NAMED))
-    parameters = tuple(argument.parameter for argument, _ in members if argument.parameter is not None)
+    writing = ["# in the function: write new.astype(array.dtype) into it"] * bool(versions)
+    remedy = "\n".join(lines[:_MOST_NAMED] + [others] * (len(lines) > _MOST_NAMED) + writing)
+    parameters = tuple(each.argument.parameter for each in members if each.argument.parameter is not None)
     return subject.finding(
         KIND, title, remedy, instructions=saved.kernels, frames=reads[0].instruction.frames, saved_part=saved.part,
-        gain_bytes=_most_bytes(sum(sizes), wide, narrow, saved), caution=_KEPT,
-        edits=(StoreNarrow(parameters, narrow),),
+        gain_bytes=_most_bytes(sum(sizes) + sum(new), wide, narrow, saved), caution=_KEPT,
+        edits=(StoreNarrow(parameters, narrow, results=tuple(each.result for each in versions)),),
     )  # fmt: skip
 
 

@@ -25,12 +25,14 @@ class ConstraintDetour(NamedTuple):
 
     Attributes:
       there, back: the constraints.
+      again: further constraints to B in between.
       had: whether the array is known to have had A. That of a product is only known from the collectives at both changes.
       beside_there, beside_back: the operations beside the changes.
     """
 
     there: Instruction
     back: Instruction
+    again: tuple[Instruction, ...]
     had: bool
     beside_there: frozenset[Key]
     beside_back: frozenset[Key]
@@ -44,18 +46,21 @@ def constraint_detours(before: Before, arguments: dict[int, str]) -> Iterator[Co
     ]
     for back in constraints:
         sharding = back.sharding
-        for there in _constraints_behind(back.operands[0]):
+        for there in _constraints_behind(back.operands[0], sharding):
             ways = [call.calls for call in called.get(there.row, ())] or [()]
             known = set[str]().union(*(had(Value(there.operands[0], calls), arguments) for calls in ways))
-            if there.sharding == sharding or (known and sharding not in known) or not _only_reaches(there, sharding):
+            if known and sharding not in known:
+                continue
+            if (again := _constrained_again(there, sharding)) is None:
                 continue
             if any(there.sharding in _of_argument(each, arguments) for each in behind(back.operands[0])):
                 continue  # another array has the other sharding
+            before_back = [operand for one in (back, *again) for operand in one.operands]
             beside = (
-                frozenset(key for each in (one, *one.operands, *one.users) for key in keys_in(each))
-                for one in (there, back)
+                frozenset(key for each in instructions for key in keys_in(each))
+                for instructions in ((there, *there.operands, *there.users), (back, *before_back, *back.users))
             )
-            yield ConstraintDetour(there, back, bool(known), *beside)
+            yield ConstraintDetour(there, back, again, bool(known), *beside)
 
 
 def grouped(detours: Sequence[ConstraintDetour]) -> list[list[ConstraintDetour]]:
@@ -69,7 +74,7 @@ def grouped(detours: Sequence[ConstraintDetour]) -> list[list[ConstraintDetour]]
     for detour in sorted(detours, key=lambda each: not each.had):
         if detour.there.row in ends or detour.back.row in starts:
             continue
-        starts.add(detour.there.row)
+        starts.update(each.row for each in (detour.there, *detour.again))
         ends.add(detour.back.row)
         joined = [g for g in groups if any(_is_together(detour, each) for each in g)]
         groups = [g for g in groups if g not in joined] + [[each for g in joined for each in g] + [detour]]
@@ -106,9 +111,22 @@ def is_by_element(instruction: Instruction) -> bool:
     return all(each.opcode in _LEAVES or is_by_element(each) for each in inside)
 
 
-def _constraints_behind(value: Instruction) -> list[Instruction]:
-    """Returns the constraints of arrays from which a value is computed element by element."""
-    return [each for each in behind(value) if is_constraint(each)]
+def _constraints_behind(value: Instruction, sharding: str) -> list[Instruction]:
+    """Returns the constraints to other shardings of arrays from which a value is computed element by element.
+
+    Of several in a row to the same sharding it is the first.
+    """
+    found, waiting, seen = list[Instruction](), [value], set[int]()
+    while waiting and len(seen) < _MOST_VALUES:
+        for each in behind(waiting.pop()):
+            if each.row in seen or not is_constraint(each) or each.sharding == sharding:
+                continue
+            seen.add(each.row)
+            if any(is_constraint(one) and one.sharding == each.sharding for one in behind(each.operands[0])):
+                waiting.append(each.operands[0])
+            else:
+                found.append(each)
+    return found
 
 
 def behind(value: Instruction) -> list[Instruction]:
@@ -171,19 +189,23 @@ def _ends(element: Value) -> Iterator[Value]:
         yield Value(root.operand(number), calls)
 
 
-def _only_reaches(there: Instruction, sharding: str) -> bool:
-    """Reports whether all operations that use a constraint's value, element by element, end in constraints to a sharding."""
-    waiting, seen = [there], set[int]()
+def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, ...] | None:
+    """Returns the constraints to the same sharding that follow, if all operations that use a constraint's value end in constraints to another.
+
+    The operations in between combine arrays element by element. None if others use it.
+    """
+    waiting, seen, again = [there], set[int](), list[Instruction]()
     while waiting:
         each = waiting.pop()
         if each.is_root or len(seen) > _MOST_VALUES:
-            return False
+            return None
         for user in each.users:
             if user.row in seen or (is_constraint(user) and user.sharding == sharding):
                 continue
             is_same = is_constraint(user) and user.sharding == there.sharding
             if not (is_same or is_by_element(user)) or user.shape.dimensions != there.shape.dimensions:
-                return False
+                return None
             seen.add(user.row)
             waiting.append(user)
-    return True
+            again += [user] if is_same else []
+    return tuple(again)

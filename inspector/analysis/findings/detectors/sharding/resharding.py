@@ -81,13 +81,15 @@ def _detours(subject: Subject) -> Iterator[tuple[list[ConstraintDetour], Mapping
 
 def _detour(subject: Subject, detours: Sequence[ConstraintDetour], saved: Mapping[str, float]) -> Finding:
     there, back = detours[0].there, detours[0].back
+    places = dict.fromkeys(_at(subject, each.frames, back.frames) for each in (there, *detours[0].again))
+    constraints = f"sharding constraint{'s' * (len(places) > 1)}{' and'.join(places)}"
     array = format_array(there.shape.element_type, there.shape.dimensions)
     title = (
         f"{array} is resharded{_at(subject, there.frames, back.frames)} and back{_at(subject, back.frames, there.frames)}, and the operations in"
         " between do not need the other sharding."
     )
     return subject.finding(
-        KIND, title, f"Remove the sharding constraint{_at(subject, there.frames, back.frames)}.", saved=saved, frames=there.frames,
+        KIND, title, f"Remove the {constraints}.", saved=saved, frames=there.frames,
         edits=(_dropped(detours),),
         caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
     )  # fmt: skip
@@ -130,7 +132,7 @@ def _without_permutes(detour: ManualDetour) -> tuple[DropPermutes] | None:
 
 def _dropped(detours: Sequence[ConstraintDetour]) -> DropConstraints:
     """Returns the edit that removes the constraints to the other sharding."""
-    constraints = [each.there for each in detours]
+    constraints = [one for each in detours for one in (each.there, *each.again)]
     shapes = dict.fromkeys((c.shape.element_type, *map(str, c.shape.dimensions)) for c in constraints)
     return DropConstraints(stacks_of(each.frames for each in constraints), tuple(shapes))
 
