@@ -436,10 +436,18 @@ def in_the_array_of_all_layers(memories: Any, x: Any, i: Any, weights: Any) -> A
     return jax.lax.fori_loop(0, len(weights), layer, (x, memories))
 
 
-@pytest.mark.parametrize(("write", "is_carried"), [(masked, False), (multiplied, True)])
-def test_slices_of_a_loop(write: Any, is_carried: bool) -> None:
+@pytest.mark.parametrize(
+    ("write", "is_carried", "how"),
+    [
+        (masked, False, "by a selection"),
+        (multiplied, True, "by products"),
+        (sliced, False, "when the loop writes them back"),
+        (sliced, True, "when the loop writes them back"),
+    ],
+)
+def test_slices_of_a_loop(write: Any, is_carried: bool, how: str) -> None:
     (finding,) = found(KIND, of_each_layer(write, is_carried), LAYERS, NEW, INDEX, WEIGHTS, donate_argnums=0)
-    assert finding.title.startswith("The slices of `memories` (f32[256,64], 64 KiB each) are written as a whole by ")
+    assert finding.title.startswith("The slices of `memories` (f32[256,64], 64 KiB each) are written as a whole " + how)
     assert "though 1 of 256 parts changes" in finding.title
     assert "(layer, 0, i, 0)" in finding.remedy
     proof = finding.prove()
@@ -453,7 +461,6 @@ def test_slices_of_a_loop(write: Any, is_carried: bool) -> None:
     "fun",
     [
         in_the_array_of_all_layers,
-        of_each_layer(sliced, is_carried=True),
         of_each_layer(lambda cache, new, i: masked(jnp.tanh(cache), new, i), is_carried=False),  # all values change
         of_each_layer(lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] < i, new, cache), is_carried=True),
         lambda memories, x, i, weights: jax.lax.fori_loop(
@@ -482,16 +489,17 @@ def test_slices_of_a_loop_that_are_not_rewritten(fun: Any) -> None:
     assert not all_found(KIND, fun, LAYERS, NEW, INDEX, WEIGHTS)
 
 
+@pytest.mark.parametrize("write", [masked, sliced])
 @pytest.mark.parametrize("is_carried", [True, False])
 @pytest.mark.parametrize(
     "target", [pytest.param("gpu:h100:1", marks=needs_gpu), pytest.param("tpu:v5e:1x1", marks=needs_tpu)]
 )
-def test_the_gain_of_slices_of_a_loop_is_that_by_hand(target: str, is_carried: bool) -> None:
+def test_the_gain_of_slices_of_a_loop_is_that_by_hand(target: str, is_carried: bool, write: Any) -> None:
     memories, weights = (jax.ShapeDtypeStruct((4, rows, 512), jnp.float32) for rows in (16384, 512))
     new = jax.ShapeDtypeStruct((1, 512), jnp.float32)
     before, after = (
         inspector.lower(fun, memories, new, INDEX, weights, target=target, donate_argnums=0).compile(target=target)
-        for fun in (of_each_layer(masked, is_carried), in_the_array_of_all_layers)
+        for fun in (of_each_layer(write, is_carried), in_the_array_of_all_layers)
     )
     (finding,) = before.findings(kinds=[KIND])
     by_hand = before.roofline().total.least_s - after.roofline().total.least_s

@@ -2,7 +2,7 @@
 
 Three forms are recognized: `select(positions == i, new, array)`, `array * (1 - hot) + new * hot`, and a concatenation of slices of
 the array, at their places, with new values. The array may be a slice that a loop takes of a larger one and writes back: then the
-larger one is updated in the loop.
+larger one is updated in the loop. That slice may also be updated in a part already.
 
 Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 """
@@ -10,14 +10,13 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
 from inspector._jax.modules.hoisting import inline_callee, named_operations
 
-_WRITING = frozenset({"stablehlo.select", "stablehlo.add", "stablehlo.concatenate"})
 _CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
 _RESHAPE, _TAKE, _WRITE, _WHILE = (
     "stablehlo.reshape",
@@ -25,6 +24,7 @@ _RESHAPE, _TAKE, _WRITE, _WHILE = (
     "stablehlo.dynamic_update_slice",
     "stablehlo.while",
 )
+_WRITING = frozenset({"stablehlo.select", "stablehlo.add", "stablehlo.concatenate", _WRITE})
 _MOVING = frozenset({_BROADCAST, "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
 _MASKING = _MOVING | {
     "stablehlo.select",
@@ -69,12 +69,18 @@ def update_slices(module: ir.Module, main: Any, op_names: Collection[str]) -> in
     for operation, _ in named_operations(module, main, _WRITING, op_names):
         while (call := _call_behind(operation) or _call_after(operation)) is not None:
             inline_callee(module, call)
-        places += _update_pieces(operation) if operation.name == "stablehlo.concatenate" else _update(operation)
+        if operation.name == "stablehlo.concatenate":
+            places += _update_pieces(operation)
+        else:
+            places += _update_larger(operation) if operation.name == _WRITE else _update(operation)
     return places
 
 
 def _call_behind(operation: Any) -> Any | None:
-    """Returns a call that computes the mask of an operation; None if there is none."""
+    """Returns a call that computes the mask of an operation, or takes the slice that it updates; None if there is none."""
+    if operation.name == _WRITE:
+        maker = _unshaped(operation.operands[0])
+        return maker if maker is not None and maker.name == _CALL else None
     waiting, seen = [operation], set[Any]()
     while waiting:
         now = waiting.pop()
@@ -94,8 +100,11 @@ def _call_after(operation: Any) -> Any | None:
     """Returns a call that may write the new version of a loop's slice back; None if there is none."""
     if operation.name == "stablehlo.concatenate":
         return None
-    place = _selected(operation) if operation.name == "stablehlo.select" else _added(operation)
-    if place is None or _taken(place.state) is None:
+    state = operation.operands[0]
+    if operation.name != _WRITE:
+        place = _selected(operation) if operation.name == "stablehlo.select" else _added(operation)
+        state = None if place is None else place.state
+    if state is None or _taken(state) is None:
         return None
     return next((user for user in _users(operation) if user.name == _CALL), None)
 
@@ -113,11 +122,17 @@ def _users(operation: Any) -> Iterator[Any]:
 
 def _taken(value: Any) -> Any | None:
     """Returns the operation that takes a slice of what a loop carries, if a value is one; None for others."""
+    maker = _unshaped(value)
+    is_slice = maker is not None and maker.name == _TAKE and _loop_of(maker.operands[0]) is not None
+    return maker if is_slice else None
+
+
+def _unshaped(value: Any) -> Any | None:
+    """Returns the operation that computes a value, in front of reshapes."""
     maker = _maker(value)
     while maker is not None and maker.name == _RESHAPE:
         maker = _maker(maker.operands[0])
-    is_slice = maker is not None and maker.name == _TAKE and _loop_of(maker.operands[0]) is not None
-    return maker if is_slice else None
+    return maker
 
 
 def _loop_of(value: Any) -> Any | None:
@@ -139,30 +154,40 @@ def _update(operation: Any) -> bool:
     position = ir.Operation.create(_RESHAPE, [scalar], [place.position], ip=at).results[0]
     starts = [position if d == place.dimension else _constant(operation, scalar, 0) for d in range(result.rank)]
     new = _cut(operation, place, starts)
-    updated = _updated_in_loop(operation, place, new, position)
+    updated = _updated_in_loop(operation, place.state, new, {place.dimension: position})
     operation.results[0].replace_all_uses_with(updated or _updated(operation, place.state, new, starts))
     operation.erase()
     return True
 
 
-def _updated_in_loop(operation: Any, place: _Slice, new: Any, position: Any) -> Any | None:
+def _update_larger(operation: Any) -> bool:
+    """Replaces the update of a slice by one of the array of which a loop takes it; returns False if there is none."""
+    state, new, *starts = operation.operands
+    updated = _updated_in_loop(operation, state, new, dict(enumerate(starts)))
+    if updated is not None:
+        operation.results[0].replace_all_uses_with(updated)
+        operation.erase()
+    return updated is not None
+
+
+def _updated_in_loop(operation: Any, state: Any, new: Any, positions: Mapping[int, Any]) -> Any | None:
     """Updates the array of which a loop takes a slice, instead of the slice.
 
     Args:
-      operation: the operation that writes the slice as a whole.
-      place: what changes in it.
+      operation: the operation that writes the slice.
+      state: the slice.
       new: the new values.
-      position: their position as a scalar.
+      positions: their first positions as scalars, by dimension of the slice; 0 in others.
 
     Returns:
       The new version of the slice; None, without a change, if the loop does not write it back.
     """
-    taken = _taken(place.state)
+    taken = _taken(state)
     back = next((user for user in _users(operation) if user.name in (_WRITE, "stablehlo.scatter")), None)
     if taken is None or back is None or back.operands[0].type != taken.operands[0].type:
         return None
     (old, *starts), array, at = taken.operands, back.operands[0], ir.InsertionPoint(operation)
-    loop, shape = _loop_of(old), [*ir.RankedTensorType(place.state.type).shape]
+    loop, shape = _loop_of(old), [*ir.RankedTensorType(state.type).shape]
     sizes = [*ir.DenseI64ArrayAttr(taken.attributes["slice_sizes"])]
     moved = [d for d, start in enumerate(starts) if sizes[d] == 1 and not _is_constant(start)]
     kept = [d for d in range(len(sizes)) if d not in moved[: len(sizes) - len(shape)]]
@@ -172,10 +197,13 @@ def _updated_in_loop(operation: Any, place: _Slice, new: Any, position: Any) -> 
         if any(use.owner.operation != back for use in array.uses if use.owner.operation.block == back.block):
             return None
         loop.operands[array.arg_number] = loop.operands[old.arg_number]
-    axis, type_ = kept[place.dimension], ir.RankedTensorType(array.type)
-    part = ir.RankedTensorType.get([1 if d == axis else size for d, size in enumerate(sizes)], type_.element_type)
+    for place, size in zip(kept, ir.RankedTensorType(new.type).shape, strict=True):
+        sizes[place] = size
+    part = ir.RankedTensorType.get(sizes, ir.RankedTensorType(array.type).element_type)
     new = ir.Operation.create(_RESHAPE, [part], [new], ip=at).results[0]
-    starts[axis] = ir.Operation.create("stablehlo.convert", [starts[axis].type], [position], ip=at).results[0]
+    for dimension, position in positions.items():
+        axis = kept[dimension]
+        starts[axis] = ir.Operation.create("stablehlo.convert", [starts[axis].type], [position], ip=at).results[0]
     updated = _updated(operation, array, new, starts)
     attributes = {"slice_sizes": taken.attributes["slice_sizes"]}
     read = ir.Operation.create(
@@ -183,7 +211,7 @@ def _updated_in_loop(operation: Any, place: _Slice, new: Any, position: Any) -> 
     )
     back.results[0].replace_all_uses_with(updated)
     back.erase()
-    return ir.Operation.create(_RESHAPE, [place.state.type], [read.results[0]], ip=at).results[0]
+    return ir.Operation.create(_RESHAPE, [state.type], [read.results[0]], ip=at).results[0]
 
 
 def _is_constant(value: Any) -> bool:

@@ -31,6 +31,7 @@ from inspector.analysis.findings.detectors.memory.whole_writes import (
     RING,
     RING_UPDATE,
     UPDATE_EACH,
+    UPDATES,
     Rewrite,
     is_result,
     rewritten,
@@ -45,6 +46,8 @@ from inspector.hlo.source import merged_names
 from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
+_CUTTING = frozenset({"slice", "dynamic-slice", "bitcast", "parameter", "constant"})
+_WRITING = ("select", "add", "concatenate", "convert", "dynamic-update-slice", "scatter")
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _READ = (
     "The program also reads the array as it was before, and XLA may copy it for that: the proof shows whether it does."
@@ -57,7 +60,7 @@ def full_rewrite(subject: Subject) -> Iterator[Finding]:
     if subject.calls is None:
         return
     found: dict[str, list[Rewrite]] = {}
-    for value, name in subject.calls.values(("select", "add", "concatenate", "convert")):
+    for value, name in subject.calls.values(_WRITING):
         if math.prod(value.instruction.shape.dimensions) < LEAST_LENGTH:
             continue
         rewrite = rewritten(value)
@@ -160,11 +163,17 @@ def _copied_bytes(copy: Instruction) -> int:
 
 
 def _slices(subject: Subject, rewrites: Iterable[Rewrite], kernels: Sequence[str]) -> list[str]:
-    """Returns kernels that do nothing but cut slices for a concatenation by other kernels."""
+    """Returns kernels that do nothing but cut slices for a concatenation, or an update, by other kernels."""
     concatenated = (each.value for each in rewrites if each.value.instruction.opcode == "concatenate")
     names = [full_name(part) for each in concatenated for part in each.operands if part.instruction.opcode == "slice"]
-    cut = [each for each in subject.kernels.of(names) if subject.module.instruction(each).opcode == "slice"]
+    names += [full_name(each.part.taken) for each in rewrites if each.part and each.value.instruction.opcode in UPDATES]
+    cut = [each for each in subject.kernels.of(names) if _only_cuts(subject.module.instruction(each))]
     return [each for each in cut if _readers(subject.module.instruction(each)) <= {*kernels}]
+
+
+def _only_cuts(kernel: Instruction) -> bool:
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    return all(each.opcode in _CUTTING for each in inside)
 
 
 def _readers(kernel: Instruction) -> set[str]:

@@ -1,7 +1,8 @@
 """Operations that write an array as a whole although a slice of it changes, in the HLO before optimization.
 
-Four forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, a concatenation of slices of the
-cache with new values, and a slice that is updated in a wider type than that of the cache.
+Five forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, a concatenation of slices of the
+cache with new values, a slice that is updated in a wider type than that of the cache, and the slice of a larger array that a loop takes,
+updates in a part, and writes back as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from inspector.analysis.findings.detectors.memory.loop_slices import (
 
 LEAST_LENGTH = 8
 """The fewest parts of an array of which one changes."""
-_UPDATES = frozenset({"dynamic-update-slice", "scatter"})
+UPDATES = frozenset({"dynamic-update-slice", "scatter"})
+"""Operations that replace a part of their first operand."""
 
 # The code to write instead.
 RING_UPDATE = (
@@ -77,6 +79,8 @@ def rewritten(value: Value) -> Rewrite | None:
         return _selected(value)
     if opcode == "convert":
         return _converted(value)
+    if opcode in UPDATES:
+        return _updated(value)
     return _added(value) if opcode == "add" else _concatenated(value)
 
 
@@ -103,10 +107,10 @@ def _added(value: Value) -> Rewrite | None:
 
 def _converted(value: Value) -> Rewrite | None:
     """Returns the rewrite of an array that is converted to another type, updated, and converted back."""
-    if value.instruction.operands[0].opcode not in _UPDATES | {"call"}:  # most conversions
+    if value.instruction.operands[0].opcode not in UPDATES | {"call"}:  # most conversions
         return None
     update = value.operand(0)
-    if update.instruction.opcode not in _UPDATES:
+    if update.instruction.opcode not in UPDATES:
         return None
     wide, new = update.operand(0), update.operand(1 if update.instruction.opcode == "dynamic-update-slice" else 2)
     if wide.instruction.opcode != "convert":
@@ -121,6 +125,16 @@ def _converted(value: Value) -> Rewrite | None:
         return None
     how = f"by a conversion to {wide.instruction.shape.element_type} and back"
     return Rewrite(value, state, length, how, NARROW_UPDATE, is_provable=False)
+
+
+def _updated(value: Value) -> Rewrite | None:
+    """Returns the rewrite of a slice that a loop takes and updates in a part."""
+    state, new = value.operand(0), value.operand(1 if value.instruction.opcode == "dynamic-update-slice" else 2)
+    length = math.prod(value.instruction.shape.dimensions) // max(1, math.prod(new.instruction.shape.dimensions))
+    if loop_slice(state) is None or length < LEAST_LENGTH or not _is_state(state, value):
+        return None
+    is_provable = value.instruction.opcode == "dynamic-update-slice"
+    return Rewrite(value, state, length, "when the loop writes them back", _UPDATE, is_provable)
 
 
 def _concatenated(value: Value) -> Rewrite | None:
