@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import itertools
 import json
@@ -347,3 +348,14 @@ def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
         print([path.name for path in pathlib.Path("/tmp/tpu_logs").glob(f"*.{pid}")])
     """)
     assert one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout.splitlines()[-1] == "[]"
+
+
+@needs_gpu
+def test_a_long_sort_for_a_gpu_names_the_flag_that_it_needs() -> None:
+    """XLA asks the CUDA runtime for the memory of a radix sort."""
+    lowered = lower(jnp.sort, jax.ShapeDtypeStruct((64, 32768), jnp.float32), target="gpu:h100")
+    with pytest.raises(CompilationError, match="radix sort") as caught:
+        lowered.compile(target="gpu:h100")
+    flag = re.search(r"options=(\{[^}]*\})", str(caught.value))
+    assert flag is not None
+    assert "sort" in lowered.compile(target="gpu:h100", options=ast.literal_eval(flag[1])).hlo

@@ -10,7 +10,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
 
 KIND = "sort-for-top-k"
@@ -64,13 +64,23 @@ def test_a_proof_without_roofs_and_runs_has_no_verdict() -> None:
 def test_a_threshold_on_cpus() -> None:
     """XLA merges a slice with that of `top_k`, and selects values from the end only."""
     (finding,) = found(KIND, lambda x: jnp.where(x < jnp.sort(x)[:, ::-1][:, 49:50], 0.0, x), ROWS)
-    assert finding.remedy.startswith("jax.lax.top_k(x, 50)[0].min(-1, keepdims=True)")
-    assert isinstance(finding.edits, Unavailable)
+    assert finding.remedy == (
+        "jax.lax.optimization_barrier(jax.lax.top_k(x, 50))[0]  # with the barrier XLA does not sort for slices of it"
+    )
     sliced_too = jax.version.__version_info__[:2] > (0, 10)
-    for take, is_selected in ((lambda v: v.min(-1, keepdims=True), True), (lambda v: v[:, 49:50], sliced_too)):
-        compiled = inspector.lower(lambda x, take=take: take(jax.lax.top_k(x, 50)[0]), ROWS).compile(target="cpu")
+    for keep, is_selected in ((jax.lax.optimization_barrier, True), (lambda top: top, sliced_too)):
+        compiled = inspector.lower(lambda x, keep=keep: keep(jax.lax.top_k(x, 50))[0][:, 49:50], ROWS).compile(
+            target="cpu"
+        )
         assert ("TopK" in compiled.hlo) == is_selected
-    assert not all_found(KIND, lambda x: jnp.sort(x)[:, ::-1][:, 40:50], ROWS)
+
+
+@needs_gpu
+@pytest.mark.parametrize(("k", "is_selected"), [(16, True), (17, False)])
+def test_gpus_select_up_to_16_values(k: int, is_selected: bool) -> None:
+    compiled = inspector.lower(lambda x: jax.lax.top_k(x, k), ROWS).compile(target="gpu:h100")
+    assert ("TopK" in compiled.hlo) == is_selected
+    assert bool(all_found(KIND, lambda x: jnp.argsort(x)[:, -k:], ROWS, target="gpu:h100")) == is_selected
 
 
 @pytest.mark.parametrize(
@@ -82,6 +92,8 @@ def test_a_threshold_on_cpus() -> None:
         lambda x: jnp.argsort(x, descending=True)[..., :5],
         lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))[1][:, :5],
         lambda x: jnp.sort(x, axis=0)[:8],
+        lambda x: jnp.sort(x)[:, ::-1][:, 40:50],
+        lambda x: jnp.argsort(x)[:, 1:17],
         in_a_loop,
     ],
 )

@@ -228,6 +228,11 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
             f"This compiler accepts StableHLO only, which has no equivalent of the HLO operation {name}. Compile the module"
             f" for the CPU, or rewrite it without {name}. XLA: {text}"
         )
+    if "CUDA Runtime error" in text:
+        return CompilationError(
+            "XLA asks the GPU how much memory its radix sort needs, and this machine has no GPU. Compile with"
+            f" options={{'xla_gpu_enable_cub_radix_sort': False}}: XLA then sorts by comparisons. XLA: {text}"
+        )
     flags = _options_text(build_options)
     advice = (
         "Remove or change a flag."

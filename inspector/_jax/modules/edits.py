@@ -214,9 +214,10 @@ def _contract_sums(module: ir.Module, op_names: Collection[str], stacks: Stacks 
     return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names, stacks))
 
 
-def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool) -> int:
+def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:
     """Replaces a sort by `top_k`."""
-    return sorts_to_top_k(_named(module, frozenset({"stablehlo.sort"}), [op_name]), k, is_last=is_last)
+    sorts = _named(module, frozenset({"stablehlo.sort"}), [op_name])
+    return sorts_to_top_k(sorts, k, is_last=is_last, has_barrier=has_barrier)
 
 
 def _update_slices(module: ir.Module, op_names: Collection[str], pairs: Collection[tuple[int, int]] = ()) -> int:

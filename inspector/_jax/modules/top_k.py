@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from inspector._jax.modules.stablehlo import zero_of
 
 
-def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool) -> int:
+def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool, has_barrier: bool = False) -> int:
     """Replaces sorts; returns how many were replaced.
 
     Results keep the length of the sort. All values but `k` are zeros, which the program does not use.
@@ -22,11 +22,12 @@ def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool) -> int:
       sorts: sorts in ascending order, of values alone or with their positions.
       k: how many values are used.
       is_last: whether these are the last ones, not the first ones.
+      has_barrier: whether an optimization barrier keeps slices of the results from being merged with `top_k`.
     """
-    return sum(_replace(sort, k, is_last=is_last) for sort in sorts)
+    return sum(_replace(sort, k, is_last=is_last, has_barrier=has_barrier) for sort in sorts)
 
 
-def _replace(sort: Any, k: int, *, is_last: bool) -> bool:
+def _replace(sort: Any, k: int, *, is_last: bool, has_barrier: bool) -> bool:
     dimension = ir.IntegerAttr(sort.attributes["dimension"]).value
     keys = sort.operands[0]
     type_ = ir.RankedTensorType(keys.type)
@@ -46,6 +47,9 @@ def _replace(sort: Any, k: int, *, is_last: bool) -> bool:
         [ir.RankedTensorType.get(shape, moved.element_type), ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(32))],
         [values], {"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)}, loc=where, ip=at,
     ).results  # fmt: skip
+    if has_barrier:
+        types = [each.type for each in top]
+        top = ir.Operation.create("stablehlo.optimization_barrier", types, [*top], loc=where, ip=at).results
     for number, old in enumerate(sort.results):
         new = top[min(number, 1)]
         type_ = ir.RankedTensorType(new.type)

@@ -220,11 +220,13 @@ class SortToTopK:
       op_name: JAX's name of the sort.
       k: number of values that are used.
       is_last: True if they are the last ones, False if they are the first ones.
+      has_barrier: whether an optimization barrier keeps slices of its results from being merged with it.
     """
 
     op_name: str
     k: int
     is_last: bool
+    has_barrier: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _LEAST_LENGTH = 64
 # For others it sorts pairs of a value and its position, which takes longer than a sort of the values.
 _SELECTED: Mapping[str, Collection[str]] = {"cpu": {"f32"}}
 _SELECTED_ELSEWHERE: Collection[str] = {"f32", "bf16"}
+_MOST_SELECTED_ON_GPU = 16  # values; for more, XLA for GPUs sorts
 _COMPARISONS_PER_S = 80e6
 _SOURCE = f"{_COMPARISONS_PER_S / 1e6:.0f} million comparisons per second, as measured on one core of a CPU"
 _SORTS_OTHERS = Unavailable("it sorts another array by these values, which needs a gather")
@@ -47,6 +48,8 @@ def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
         length, _ = _length(value)
         if value.instruction.shape.leaves[0].element_type not in selected:
             continue
+        if subject.compiled.program.platform == "gpu" and _k(part, length) > _MOST_SELECTED_ON_GPU:
+            continue
         if length >= _LEAST_LENGTH and _k(part, length) <= length // _MOST_PART:
             yield from _finding(subject, value, name, part)
 
@@ -68,22 +71,20 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
     call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
-    edits: tuple[SortToTopK, ...] | Unavailable | None = (SortToTopK(name, k, is_descending),)
-    if subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length:
-        # XLA merges the slices, and then sorts again: it selects values from the end only.
-        if part[1] - part[0] > 1 or len(value.instruction.shape.leaves) > 1:
-            return
-        remedy = (
-            f"{'' if is_descending else '-'}{call}[0].min(-1, keepdims=True)  # not [{k - 1}:{k}], for which XLA sorts"
-        )
-        edits = None
-    elif not all(_is_position(each, dimension) for each in [*value.operands][1:]):
+    # XLA for CPUs merges slices with it, and then sorts again: it selects values from the end only
+    has_barrier = subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length
+    if has_barrier:
+        call = f"jax.lax.optimization_barrier({call})"
+    edits: tuple[SortToTopK, ...] | Unavailable = (SortToTopK(name, k, is_descending, has_barrier),)
+    if not all(_is_position(each, dimension) for each in [*value.operands][1:]):
         remedy = f"positions = {call}[1]; other = jnp.take_along_axis(other, positions, -1)"
         edits = _SORTS_OTHERS
     elif len(value.instruction.shape.leaves) > 1:
         remedy = f"values, positions = {call}" + "  # values are those of -x" * (not is_descending)
     else:
         remedy = f"{'' if is_descending else '-'}{call}[0]"
+    if has_barrier:
+        remedy += f"{'; ' if '#' in remedy else '  # '}with the barrier XLA does not sort for slices of it"
     if dimension != len(shape.dimensions) - 1:
         remedy += f"{'; ' if '#' in remedy else '  # '}after jnp.moveaxis(x, {dimension}, -1)"
     found = subject.finding(
