@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPU
 from tests.findings.corpus.record import recorded
-from tests.findings.examined import all_found, found
+from tests.findings.examined import all_found, found, peak
 
 KIND = "float64"
 X = jax.ShapeDtypeStruct((256, 256), np.float32)
@@ -128,6 +129,19 @@ def test_the_gain_is_that_by_hand_or_an_upper_bound(make: Any, shapes: Any, is_u
         assert finding.gain_s == pytest.approx(before - after, rel=0.1)
 
 
+def converted_too_late(x: Any) -> Any:
+    """The products are in 32 bits, and a sum of few 64-bit values is left in their kernel."""
+    y = (x * WEIGHTS[:1]).astype(jnp.float32) @ jnp.ones((256, 256), jnp.float32)
+    return (jnp.tanh(y) * WEIGHTS[:1]).mean(-1).astype(jnp.float32)
+
+
+def test_products_in_32_bits_gain_nothing() -> None:
+    rows = jax.ShapeDtypeStruct((1024, 256), jnp.float32)
+    roofs = dataclasses.replace(peak("gpu:h100"), memory_bytes_per_s=1e15)  # the product bounds the kernel
+    (finding,) = all_found(KIND, converted_too_late, rows, roofs=roofs)
+    assert finding.share < 0.01
+
+
 @pytest.mark.parametrize(
     "name", ["grid_of_numpy", "noise_of_the_default_type", "accumulator_of_the_default_type", "scale_of_numpy"]
 )
@@ -147,9 +161,8 @@ def in_32_bits(x: Any) -> Any:
 
 def test_the_proof_equals_the_compile_by_hand() -> None:
     (finding,) = found(KIND, widened, X)
-    proof = finding.prove()
-    assert proof.verdict == "proven"
-    assert proof.values == "results agree within 1e-04"
+    assert finding.prove().values == "results agree within 1e-04"
+    proof = finding.prove(run=False)  # times of a small program depend on the machine's load
     before, after = (inspector.lower(f, X).compile(target="cpu").memory.peak_bytes for f in (widened, in_32_bits))
     assert proof.gain_bytes == before - after
 

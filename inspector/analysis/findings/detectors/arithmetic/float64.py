@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from inspector.analysis.findings.before import moved_from, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import SingleFloats
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
@@ -191,15 +192,29 @@ def _part_of_time(subject: Subject, name: str, of_bytes: float) -> float:
         return 0.5
     if point.bound_by == "memory":
         return of_bytes
-    units = subject.kernel_times(peak).of(subject.module.instruction(name)).units
+    kernel = subject.module.instruction(name)
+    units = subject.kernel_times(peak).of(kernel).units
     longest_s = max(units.values(), default=0.0)
     rates = [by_type(each, 0, peak) for each in ("f64", "f32")]
     parts = {"main memory": 1 - of_bytes}
     if all(isinstance(each, Algorithm) for each in rates):
         wide_s, narrow_s = (a.passes / peak.flops_per_s[a.peak_name] for a in rates if isinstance(a, Algorithm))
-        parts["matrix unit"] = narrow_s / wide_s
-    after_s = max((parts.get(unit, 0.5) * seconds for unit, seconds in units.items()), default=0.0)
+        parts["matrix unit"] = 1 - _wide_part(kernel, PRODUCTS) * (1 - narrow_s / wide_s)
+    computed = 1 - 0.5 * _wide_part(kernel)
+    after_s = max((parts.get(unit, computed) * seconds for unit, seconds in units.items()), default=0.0)
     return 1 - after_s / longest_s if longest_s else 0.5
+
+
+def _wide_part(kernel: Instruction, opcodes: Collection[str] = ()) -> float:
+    """Returns the part of the operations of a kernel that are in 64 bits, by the elements of their results: of some kinds, or all but products."""
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    chosen = [i for i in inside if (i.opcode in opcodes if opcodes else i.opcode not in (*PRODUCTS, *_PASSED))]
+    every = sum(_elements(each) for each in chosen)
+    return sum(_elements(each) for each in chosen if _has_wide(each.shape)) / every if every else 1.0
+
+
+def _elements(instruction: Instruction) -> int:
+    return sum(math.prod(each.dimensions) for each in instruction.shape.leaves)
 
 
 def _part(subject: Subject, name: str) -> float:

@@ -17,12 +17,17 @@ from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import phases
-from inspector.platforms import Peak
-from inspector.support.units import counted, format_bytes, format_seconds
+from inspector.support.units import counted, format_bytes
 
 KIND = "scan-residuals"
 _ROOM = 0.8  # of the device's memory
 _REMEDY = "body = jax.checkpoint(body)  # the function of the loop{}, a scan or fori_loop; or with a policy that keeps the products only"
+
+
+_CAUTION = (
+    "The backward pass computes the loop's body once more, but no longer fills, writes and reads the kept arrays: the proof shows which takes"
+    " longer."
+)
 
 
 class _Stacked(NamedTuple):
@@ -84,24 +89,11 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
         f" {stacked.trips} iterations for the backward pass, the largest {largest.without_layout()}; its carries take"
         f" {format_bytes(needed)}."
     )
-    body = stacked.loop.called_computations[0].name
-    inside = [i.name for i in subject.module.computation(body).instructions if i.name in subject.points]
-    seconds = subject.seconds(inside)
     yield subject.finding(
         KIND, title, _REMEDY.format(at_line(stacked.loop.frames)), instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
-        caution=_caution(gain, seconds, subject.roofline.peak) + _room(subject),
+        caution=_CAUTION + _room(subject),
         edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip
-
-
-def _caution(size: int, body_s: float | Unavailable, peak: Peak | Unavailable) -> str:
-    """Returns the time to compute the loop's body once more, and the time that the kept arrays take now, in words."""
-    if isinstance(body_s, Unavailable) or isinstance(peak, Unavailable):
-        return "The backward pass computes the loop's body once more, but does not read the kept arrays."
-    return (
-        f"The backward pass computes the loop's body once more, up to {format_seconds(float(body_s))}. It no"
-        f" longer writes and reads the kept arrays, which takes about {format_seconds(2 * size / peak.memory_bytes_per_s)}."
-    )
 
 
 def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
