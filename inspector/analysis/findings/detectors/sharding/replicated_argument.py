@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.argument_names import argument_root, path_keys
+from inspector.analysis.findings.detectors.sharding.whole_versions import whole_versions
 from inspector.analysis.findings.device_differences import differs
 from inspector.analysis.findings.device_uses import device_uses, read_part
 from inspector.analysis.findings.edits import KeepResult, SplitParameter, SplitVersions, TakeParts
@@ -64,7 +65,7 @@ _ARGUMENT_CAUTION = "Products that need it whole gather it in every step, which 
 
 
 class _Whole(NamedTuple):
-    """An array that is whole along axes, with a dimension that they can split.
+    """An array that is whole along axes, with the dimensions that they can split.
 
     Attributes:
       array: the array.
@@ -72,9 +73,10 @@ class _Whole(NamedTuple):
       parameter: its number.
       byte_size: the bytes of a device's part.
       axes: the axes.
-      dimension: the dimension.
+      dimensions: the dimension that each of them can split.
       slices: the operations by which each device reads its part.
       version: the position of the result that is the new version of state; None for others.
+      has_counterpart: whether another argument of its name and shape is split over the axes.
     """
 
     array: ArraySharding
@@ -82,13 +84,19 @@ class _Whole(NamedTuple):
     parameter: int
     byte_size: int
     axes: tuple[str, ...]
-    dimension: int
+    dimensions: tuple[int, ...]
     slices: tuple[Instruction, ...] = ()
     version: int | None = None
+    has_counterpart: bool = False
 
     @property
     def axis(self) -> str:
         return self.axes[0]
+
+    @property
+    def splits(self) -> tuple[tuple[int, str], ...]:
+        """The dimensions with the axes that can split them."""
+        return tuple(zip(self.dimensions, self.axes, strict=True))
 
     @property
     def device_count(self) -> int:
@@ -156,27 +164,43 @@ def _finding(
     size = sum(each.byte_size for each in wholes)
     saved = sum(each.saved_bytes + (_saved_of_new(subject, each) if is_state else 0) for each in wholes)
     copies = {kernel.name: kernel for each in wholes for kernel in _copies(subject, each.slices)}
-    saved = min(saved + sum(each.shape.byte_size for each in _at_peak(subject, copies)), subject.peak_bytes or saved)
+    times = {**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)}
+    computed, gathers = whole_versions(subject, _split_beside(wholes), first.device_count) if is_state else ([], [])
+    if gathers:  # otherwise the arrays that are computed from the state may be gathered instead
+        times |= dict.fromkeys(computed, 1 - 1 / first.device_count) | {each.name: 1.0 for each in gathers}
+    freed = {**copies, **{name: subject.module.instruction(name) for name in (each.name for each in gathers)}}
+    saved = min(saved + sum(map(_result_bytes, _at_peak(subject, freed))), subject.peak_bytes or saved)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {first.device_count} devices"
         f" of {'axis' if len(first.axes) == 1 else 'axes'} {'+'.join(first.axes)}, {although if len(wholes) > 1 else although.replace('them', 'it')}."
     )
     return subject.finding(
 KIND, title, _remedy(wholes, is_state=is_state), gain_bytes=saved, has_estimated_bytes=is_state,
-        caution=caution, saved={**dict(_fetched(subject, wholes)), **dict.fromkeys(copies, 1.0)} or None,
+        caution=caution, saved=times or None,
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         frames=first.slices[0].frames if first.is_sliced_by_hand else (),
         edits=(_taken(wholes),) if first.is_sliced_by_hand else (
-            *(SplitParameter(each.parameter, each.dimension, axis) for each in wholes for axis in each.axes),
+            *(SplitParameter(each.parameter, *split) for each in wholes for split in each.splits),
             *(_new_versions(subject, wholes) if is_state else ()),
         ),
     )  # fmt: skip
 
 
+def _split_beside(wholes: Sequence[_Whole]) -> Iterator[tuple[int, int]]:
+    """Yields the new versions of state whose counterparts are split already, with their bytes."""
+    yield from ((each.version, each.byte_size) for each in wholes if each.version is not None and each.has_counterpart)
+
+
+def _result_bytes(kernel: Instruction) -> int:
+    """Returns the bytes of what a kernel writes; those of the last element for an asynchronous collective."""
+    shape = kernel.shape
+    return shape.tuple_shapes[-1].byte_size if shape.is_tuple and kernel.opcode.endswith("-start") else shape.byte_size
+
+
 def _taken(wholes: Sequence[_Whole]) -> TakeParts:
     """Returns the edit that splits arrays, and removes the slices in a `shard_map`."""
     return TakeParts(
-        tuple(each.parameter for each in wholes), tuple(each.dimension for each in wholes), tuple(each.axes for each in wholes)
+        tuple(each.parameter for each in wholes), tuple(each.dimensions[0] for each in wholes), tuple(each.axes for each in wholes)
     )  # fmt: skip
 
 
@@ -224,7 +248,7 @@ def _saved_of_new(subject: Subject, whole: _Whole) -> int:
     for each in subject.shardings:
         if each.kind != "result" or each.number != whole.version or isinstance(each.sharding, Unavailable):
             continue
-        if whole.axis in each.sharding.replicated_over:
+        if {*whole.axes} <= {*each.sharding.replicated_over}:
             return whole.saved_bytes
         part, is_donated = whole.byte_size // whole.device_count, whole.parameter in subject.donated
         return part if is_donated and each.part_bytes == part else 0
@@ -272,7 +296,8 @@ def _new_versions(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[SplitV
     """Yields the edits of the results: new versions are split like the state, and the others stay as they are."""
     for each in wholes:
         if each.version is not None:
-            yield SplitVersions(each.parameter, (each.version,), each.dimension, each.axis)
+            for dimension, axis in each.splits:
+                yield SplitVersions(each.parameter, (each.version,), dimension, axis)
     yield from _kept(subject, wholes)
 
 
@@ -289,15 +314,23 @@ def _kept(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[KeepResult]:
 def _split(whole: _Whole) -> str:
     """Returns the code of the sharding with the axis."""
     axes = [*whole.sharding.axes]
-    axes[whole.dimension] = (*axes[whole.dimension], *whole.axes)
+    for dimension, axis in whole.splits:
+        axes[dimension] = (*axes[dimension], axis)
     return spec_code(axes)
 
 
 def _whole(array: ArraySharding, arrays: Sequence[ArraySharding], counterparts: _Counterparts) -> _Whole | None:
-    """Returns an array with an axis that splits other arguments and could split it too; None if there is none."""
+    """Returns an array with axes that split other arguments and could split it too; None if there are none.
+
+    They are all that split its counterpart, or else the largest one.
+    """
     sharding, byte_size = array.sharding, array.part_bytes
     if isinstance(sharding, Unavailable) or isinstance(byte_size, Unavailable) or array.number is None:
         return None
+    splits = counterparts.splits(array, sharding)
+    if splits:
+        dimensions, axes = zip(*splits, strict=True)
+        return _Whole(array, sharding, array.number, byte_size, axes, dimensions, has_counterpart=True)
     for axis in sorted(sharding.replicated_over, key=lambda axis: -axis_size(sharding, axis)):
         if not any(_splits(other, axis) for other in arrays):
             continue
@@ -306,7 +339,7 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding], counterparts: 
                 axis_size(sharding, a) for a in sharding.axes[dimension]
             )
             if sharding.shape[dimension] and sharding.shape[dimension] % whole_count == 0:
-                return _Whole(array, sharding, array.number, byte_size, (axis,), dimension)
+                return _Whole(array, sharding, array.number, byte_size, (axis,), (dimension,))
     return None
 
 
@@ -342,6 +375,16 @@ class _Counterparts:
         ends = (self._split.get((array.shape, axis, keys[first:]), ()) for first in range(len(keys)))
         others = (dimension for end in ends for number, dimension in end if number != array.number)
         return next(others, -1)
+
+    def splits(self, array: ArraySharding, sharding: Sharding) -> list[tuple[int, str]]:
+        """Returns the dimensions and axes that split the counterpart, and not the array, in the order of the mesh; none if they do not divide it."""
+        axes = [axis for axis in map(str, sharding.mesh.axis_names) if axis in sharding.replicated_over]
+        found = [(dimension, axis) for axis in axes if (dimension := self.dimension(array, axis)) >= 0]
+        counts = [math.prod(axis_size(sharding, axis) for axis in axes) for axes in sharding.axes]
+        for dimension, axis in found:
+            counts[dimension] *= axis_size(sharding, axis)
+        sizes = zip(sharding.shape, counts, strict=True)
+        return found if all(size and size % count == 0 for size, count in sizes) else []
 
 
 def _is_by_element(subject: Subject, array: ArraySharding) -> bool:
@@ -404,7 +447,8 @@ def _read_in_part(subject: Subject, array: ArraySharding) -> _Whole | None:
             numbers = numbers * axis_size(sharding, axis) + _positions(sharding, axis)
             count *= axis_size(sharding, axis)
         if count == part.count and tuple(numbers.tolist()) == part.numbers:
-            return _Whole(array, sharding, array.number, byte_size, axes, part.dimension, part.slices)
+            dimensions = (part.dimension,) * len(axes)
+            return _Whole(array, sharding, array.number, byte_size, axes, dimensions, part.slices)
     return None
 
 
