@@ -18,6 +18,7 @@ from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
+from inspector._jax.modules.deferring import defer_collectives
 from inspector._jax.modules.hoisting import callee_of, hoist_collectives
 from inspector._jax.modules.lifting import lift_constants
 from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
@@ -214,6 +215,11 @@ def _contract_sums(module: ir.Module, op_names: Collection[str], stacks: Stacks 
     return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names, stacks))
 
 
+def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
+    """Moves all-reduces behind the loops that only combine or stack their results."""
+    return defer_collectives(module, main_of(module), op_names)
+
+
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:
     """Replaces a sort by `top_k`."""
     sorts = _named(module, frozenset({"stablehlo.sort"}), [op_name])
@@ -272,6 +278,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "StepConstraints": _step_constraints,
     "DropPermutes": _drop_permutes,
     "HoistCollectives": _hoist_collectives,
+    "DeferCollectives": _defer_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
     "ContractSums": _contract_sums,

@@ -172,6 +172,17 @@ class HoistCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DeferCollectives:
+    """Moves all-reduces behind the loops that only combine or stack their results.
+
+    Attributes:
+      op_names: JAX's names of the all-reduces.
+    """
+
+    op_names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NarrowProducts:
     """Removes the conversions of operands to a wider type from matrix products; the result's type stays.
 
@@ -383,6 +394,7 @@ Edit = (
     | StepConstraints
     | DropPermutes
     | HoistCollectives
+    | DeferCollectives
     | NarrowProducts
     | DefaultPrecision
     | ContractSums

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.dependence import Dependence
+from inspector.analysis.findings.detectors.sharding.deferred_collectives import deferred_collectives
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -37,6 +38,7 @@ def small_collectives(subject: Subject) -> Iterator[Finding]:
         if len(types) == 1:
             key = (collective.opcode, collective.reduction, types.pop(), id(collective.who))
             by_computation.setdefault(holder.computation.number, {}).setdefault(key, []).append(each)
+    yield from deferred_collectives(subject, KIND)
     for number, groups in by_computation.items():
         many = [members for members in groups.values() if len(members) >= _FEWEST and _are_small(members)]
         if many:

@@ -1,0 +1,86 @@
+"""Moves all-reduces behind the loops that only sum their results up or stack them, in StableHLO modules.
+
+Private JAX: `jaxlib.mlir` (operations of StableHLO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from inspector._jax.modules.hoisting import inline_callee, named_operations
+
+_ALL_REDUCE, _WHILE, _CALL = "stablehlo.all_reduce", "stablehlo.while", "func.call"
+_COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum", "stablehlo.or", "stablehlo.and"})
+_STACKING = "stablehlo.dynamic_update_slice"
+_UNIT_DIMENSIONS = frozenset({"stablehlo.reshape", "stablehlo.broadcast_in_dim"})
+
+
+def defer_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -> int:
+    """Moves all-reduces behind their innermost loops.
+
+    Args:
+      module: the module.
+      main: its `main` function.
+      op_names: JAX's full names of all-reduces of which the loop only combines the results by the same operation, or stacks them.
+
+    Returns:
+      The number of all-reduces that were moved.
+    """
+    kinds = frozenset({_ALL_REDUCE})
+    while calls := [call for _, calls in named_operations(module, main, kinds, op_names) for call in calls]:
+        inline_callee(module, calls[-1])
+    return sum(_defer(module, each) for each, _ in named_operations(module, main, kinds, op_names))
+
+
+def _defer(module: ir.Module, reduce: Any) -> bool:
+    loop = reduce.parent.operation
+    kept = _kept(module, reduce)
+    if loop.name != _WHILE or kept is None:
+        return False
+    number = next(use.operand_number for use in kept.results[0].uses)
+    if kept.name == "stablehlo.add" and not _is_zero(loop.operands[number]):
+        return False  # each device would add the initial value
+    result = loop.results[number]
+    users = [(use.owner.operation, use.operand_number) for use in result.uses]
+    block = loop.block
+    operations = [each.operation for each in block.operations]
+    after = operations[operations.index(loop) + 1]
+    once = reduce.clone(ip=ir.InsertionPoint(after))
+    once.operands[0] = result
+    once.results[0].set_type(result.type)
+    for user, number in users:
+        user.operands[number] = once.results[0]
+    reduce.results[0].replace_all_uses_with(reduce.operands[0])
+    reduce.erase()
+    return True
+
+
+def _is_zero(value: Any) -> bool:
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _UNIT_DIMENSIONS:
+        value = value.owner.operation.operands[0]
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.constant":
+        return False
+    number: Any = ir.DenseElementsAttr(value.owner.operation.attributes["value"])
+    return bool(number.is_splat and not number.get_splat_value().value)
+
+
+def _kept(module: ir.Module, reduce: Any) -> Any | None:
+    """Returns the operation whose result the loop keeps: the one that combines or stacks what is reduced; None for other uses."""
+    value = reduce.results[0]
+    while True:
+        uses = [use.owner.operation for use in value.uses]
+        if len(uses) != 1:
+            return None
+        (user,) = uses
+        if user.name == _CALL:
+            inline_callee(module, user)
+        elif user.name in _UNIT_DIMENSIONS:
+            value = user.results[0]
+        elif user.name in _COMBINING or user.name == _STACKING:
+            ends = [use.owner.operation for use in user.results[0].uses]
+            return user if len(ends) == 1 and ends[0].name == "stablehlo.return" else None
+        else:
+            return None

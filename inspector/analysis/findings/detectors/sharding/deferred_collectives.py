@@ -1,0 +1,134 @@
+"""All-reduces in a loop that only combines their results by the same operation, or stacks them: one after the loop is enough.
+
+They are the user's own, in a `shard_map`, such as the sums of an evaluation over batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.collectives.collective import Collective, over
+from inspector.analysis.findings.before import uses
+from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.edits import DeferCollectives
+from inspector.analysis.findings.exchanges import Exchange
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import merged_names
+from inspector.support.units import format_bytes
+
+_UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
+_CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
+
+
+class _Deferred(NamedTuple):
+    """An all-reduce that a loop need not repeat.
+
+    Attributes:
+      loop: the loop.
+      call: the function of `jax.lax`.
+      is_stacked: whether the loop stacks its results; otherwise it combines them.
+    """
+
+    loop: Instruction
+    call: str
+    is_stacked: bool
+
+
+def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
+    """Yields a finding for each loop with such all-reduces.
+
+    Args:
+      subject: the program.
+      kind: the kind of the findings.
+    """
+    known: dict[str, _Deferred | None] = {}
+    for value, name in subject.calls.values(("all-reduce",)) if subject.calls is not None else ():
+        deferred = _deferred(value)
+        known[name] = deferred if known.get(name, deferred) == deferred else None
+    groups: dict[_Deferred, list[Collective]] = {}
+    for each in subject.collectives if any(known.values()) else ():
+        found = {known.get(name) for name in merged_names(each.origin.op_name)}
+        if each.opcode == "all-reduce" and _trips(each) > 1 and len(found) == 1 and None not in found:
+            groups.setdefault(next(deferred for deferred in found if deferred is not None), []).append(each)
+    for deferred, members in groups.items():
+        yield _finding(subject, kind, deferred, members)
+
+
+def _trips(collective: Collective) -> int:
+    """Returns the number of executions; 1 if it is unknown."""
+    return 1 if isinstance(collective.executions, Unavailable) else int(collective.executions)
+
+
+def _finding(subject: Subject, kind: str, deferred: _Deferred, members: Sequence[Collective]) -> Finding:
+    first = members[0]
+    size = sum(each.operand_bytes for each in members)
+    where = subject.at_line(first.origin.frames)
+    use = "stacks" if deferred.is_stacked else "combines"
+    title = (
+        f"{'The all-reduce' if len(members) == 1 else f'{len(members)} all-reduces'}{over(first.axes)}{where} ({format_bytes(size)} per device)"
+        f" run{'s' * (len(members) == 1)} in each"
+        f" of the {_trips(first)} iterations of a loop that only {use} the results: one after the loop does the same."
+    )
+    call = f"jax.lax.{deferred.call}"
+    remedy = (
+        f"ys = {call}(ys, axes)  # once, of what the loop stacks; without {call} in its body"
+        if deferred.is_stacked
+        else f"total = {call}(total, axes)  # once, after the loop; without {call} in its body"
+        + ", which begins with zeros" * (deferred.call == "psum")
+    )
+    names = dict.fromkeys(name for each in members for name in merged_names(each.origin.op_name))
+    exchanges = [each for each in subject.exchanges if each.collective in members]
+    return subject.finding(
+        kind, title, remedy, saved={each.name: 1.0 for each in members},
+        instead_s=sum(_once_s(each, deferred) for each in exchanges), frames=first.origin.frames,
+        edits=(DeferCollectives(tuple(names)),),
+    )  # fmt: skip
+
+
+def _once_s(exchange: Exchange, deferred: _Deferred) -> float:
+    """Returns the seconds of the collective after the loop, which has the data of all iterations if they are stacked."""
+    sent_s = float(exchange.price.known_s) - exchange.latency_s
+    return exchange.latency_s + sent_s * (exchange.executions if deferred.is_stacked else 1)
+
+
+def _deferred(value: Value) -> _Deferred | None:
+    """Returns how a loop keeps the result of an all-reduce; None if it uses it for anything else."""
+    reduction = value.instruction.to_apply
+    loops = [number for number, call in enumerate(value.calls) if call.opcode == "while"]
+    if reduction is None or reduction.root.opcode not in _CALLS or not loops:
+        return None
+    calls = value.calls[: loops[-1] + 1]
+    found = [use.user for use in uses(value)]
+    while len(found) == 1 and found[0] is not None and found[0].instruction.opcode in _UNIT_DIMENSIONS:
+        found = [use.user for use in uses(found[0])]
+    if len(found) != 1 or found[0] is None:
+        return None
+    kept = found[0]
+    is_stacked = kept.instruction.opcode == "dynamic-update-slice"
+    if not is_stacked and kept.instruction.opcode != reduction.root.opcode:
+        return None
+    if any(use.user is not None for use in uses(kept)):
+        return None
+    carried = [kept.operand(0)] if is_stacked else [*kept.operands]
+    if not any(_is_carried(each, kept, calls) for each in carried):
+        return None
+    return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked)
+
+
+def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:
+    """Reports whether an element of a loop ends as `kept`, and is used for nothing else."""
+    taken, body = element.instruction, calls[-1].called_computations[0]
+    if taken.opcode != "get-tuple-element" or taken.operands[0] not in body.parameters or body.root.opcode != "tuple":
+        return False
+    number = taken.tuple_index
+    users = [
+        use.user
+        for each in taken.operands[0].users
+        if each.opcode != "get-tuple-element" or each.tuple_index == number
+        for use in uses(Value(each, calls))
+    ]
+    return source(Value(body.root.operand(number), calls)) == kept and users == [kept]
