@@ -8,6 +8,7 @@ replaced, if a gradient is added to it, or if the result has its name.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,10 @@ from inspector.support.units import counted, format_bytes
 KIND = "undonated"
 _CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
 _SHARED = " The rest of this memory is needed for temporaries in any case."
+_ORDER = (
+    " JAX reuses donated arguments of a shape for its results in their order: return all new versions in the order of the arguments, and more"
+    " of them can be donated."
+)
 _COPIED = " The program reads {} of it after it computes the new version. XLA copies this part if it is donated."
 
 
@@ -45,23 +50,15 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         return
     program = subject.compiled.program
     sizes = {d.argument.parameter: d for d in subject.donations if d.candidate is not None}
-    updates: dict[str, list[_Update]] = {}
-    free = _Free(program.results, {*reused_parameters(subject.module).values()})
     values = results(subject.before)
     if not sizes or len(values) != len(program.results):
         return
-    for argument, number in _new_versions(program.arguments, program.results, values):
-        donation = sizes.get(argument.parameter)
-        reused = None if donation is None else free.take(number)
-        if donation is not None and reused is not None:
-            updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
-    position = _positions(subject.module) if updates else {}
-    copied = {root: _read_later(subject.module, donated, position) for root, donated in updates.items()}
-    shown = {
-        root: donated
-        for root, donated in updates.items()
-        if any(each.donation.argument.parameter not in copied[root] for each in donated)
-    }
+    versions = [
+        (donation, number)
+        for argument, number in _new_versions(program.arguments, program.results, values)
+        if (donation := sizes.get(argument.parameter)) is not None
+    ]
+    shown, copied, has_other_order = _donated(subject, versions)
     paths = {each.donation.argument.path for donated in shown.values() for each in donated}
     remedy = donation_code(
         program.arguments, [a.path for a in program.arguments if a.path in paths], subject.before.entry.parameters
@@ -69,7 +66,36 @@ def undonated(subject: Subject) -> Iterator[Finding]:
     for root, donated in shown.items():
         saved = subject.bytes_saved(sum(each.donation.byte_size for each in donated), dict(_pairs(donated)))
         if saved:  # otherwise the peak has as many temporaries in the memory of the results
-            yield _finding(subject, root, donated, copied[root], remedy, saved)
+            yield _finding(subject, root, donated, copied[root], remedy, saved, has_other_order=has_other_order)
+
+
+def _donated(
+    subject: Subject, versions: Sequence[tuple[Donation, int]]
+) -> tuple[Mapping[str, list[_Update]], Mapping[str, set[int | None]], bool]:
+    """Returns the arguments to donate by the function's arguments, those of them that XLA copies, and whether the order of results excludes any.
+
+    An argument all of whose arrays XLA would copy is not donated, and then JAX reuses the memory of others for other results.
+    """
+    taken = {*reused_parameters(subject.module).values()}
+    position = _positions(subject.module) if versions else {}
+    has_other_order = False
+    while True:
+        reused = _reused(versions, subject.compiled.program.results, taken)
+        updates: dict[str, list[_Update]] = {}
+        for donation, number in versions:
+            if (result := reused.get(donation.argument.parameter)) is not None:
+                updates.setdefault(argument_root(donation.argument.path), []).append(_Update(donation, number, result))
+        copied = {root: _read_later(subject.module, donated, position) for root, donated in updates.items()}
+        shown = {
+            root: donated
+            for root, donated in updates.items()
+            if any(each.donation.argument.parameter not in copied[root] for each in donated)
+        }
+        left_out = [each for root, donated in updates.items() if root not in shown for each in donated]
+        if not left_out:
+            return shown, copied, has_other_order
+        has_other_order = has_other_order or any(each.reused != each.result for each in left_out)
+        versions = [each for each in versions if argument_root(each[0].argument.path) in shown]
 
 
 def _pairs(updated: Sequence[_Update]) -> tuple[tuple[int, int], ...]:
@@ -79,7 +105,14 @@ def _pairs(updated: Sequence[_Update]) -> tuple[tuple[int, int], ...]:
 
 
 def _finding(
-    subject: Subject, root: str, updated: Sequence[_Update], copied: Collection[int | None], remedy: str, saved: int
+    subject: Subject,
+    root: str,
+    updated: Sequence[_Update],
+    copied: Collection[int | None],
+    remedy: str,
+    saved: int,
+    *,
+    has_other_order: bool,
 ) -> Finding:
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
@@ -97,7 +130,7 @@ def _finding(
     numbers = {number for number, _ in pairs}
     return subject.finding(
         KIND, title, remedy, gain_bytes=saved, has_estimated_bytes=subject.knows_buffers,
-        caution=_CAUTION + _SHARED * (saved < size) + (_COPIED.format(format_bytes(kept)) if kept else ""), edits=(Donate(pairs),),
+        caution=_CAUTION + _SHARED * (saved < size) + (_COPIED.format(format_bytes(kept)) if kept else "") + _ORDER * has_other_order, edits=(Donate(pairs),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
 
@@ -173,25 +206,29 @@ def _new_versions(
             yield argument, number
 
 
-class _Free:
-    """The results for which no argument's buffer is reused."""
+def _reused(
+    versions: Sequence[tuple[Donation, int]], results: Sequence[Result], taken: Collection[int]
+) -> Mapping[int | None, int]:
+    """Returns the result for which the memory of each argument is reused if all are donated, by the argument's parameter number.
 
-    def __init__(self, results: Sequence[Result], taken: Collection[int]) -> None:
-        self._results = results
-        self._numbers: dict[tuple[tuple[int, ...], str, str], dict[int, None]] = {}
-        for number, each in enumerate(results):
-            alike = self._numbers.setdefault((each.shape, each.dtype, each.sharding), {})
-            if number not in taken:
-                alike[number] = None
+    JAX gives the first result of a shape and type the first donated argument that has them, whether it is its old version or not.
 
-    def take(self, number: int) -> int | None:
-        """Takes a result, or the first one like it if it is taken, and returns its number; None if there is none."""
-        wanted = self._results[number]
-        alike = self._numbers[wanted.shape, wanted.dtype, wanted.sharding]
-        found = number if number in alike else next(iter(alike), None)
-        if found is not None:
-            del alike[found]
-        return found
+    Args:
+      versions: the arguments with the numbers of their new versions.
+      results: the results.
+      taken: numbers of the results for which memory is reused already.
+    """
+    waiting: dict[tuple[tuple[int, ...], str, str], deque[int | None]] = {}
+    for donation, number in sorted(versions, key=lambda each: each[0].argument.parameter or 0):
+        version = results[number]
+        key = version.shape, version.dtype, version.sharding
+        waiting.setdefault(key, deque()).append(donation.argument.parameter)
+    found: dict[int | None, int] = {}
+    for number, each in enumerate(results):
+        donated = waiting.get((each.shape, each.dtype, each.sharding))
+        if donated and number not in taken:
+            found[donated.popleft()] = number
+    return found
 
 
 def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: Sequence[Argument]) -> bool:
