@@ -56,6 +56,7 @@ def test_gains_of_a_few_bytes_are_small() -> None:
         ({"gain_bytes": 96 << 20}, "up to 96 MiB"),
         ({"share": 0.5, "gain_s": 1e-3, "gain_bytes": -(1 << 20)}, "about 1 ms (50 % of the time), costs 1 MiB"),
         ({"compile_s": 2.0, "compile_share": 0.5}, "about 2 s of the compile (50 %)"),
+        ({"compile_s": 2.0, "compile_share": 0.5, "is_upper_bound": True}, "up to 2 s of the compile (50 %)"),
         ({}, "unknown"),
     ],
 )

@@ -106,7 +106,7 @@ def test_the_gain_is_the_part_of_the_compile(monkeypatch: pytest.MonkeyPatch) ->
     assert 0.7 < finding.compile_share <= 7 / 8
     assert "of the compile" in finding.gain
     assert (finding.share, finding.gain_bytes) == (0, 0)
-    assert findings.summary == f"1 finding: {100 * finding.compile_share:.0f} % of the compile"
+    assert findings.summary == f"1 finding: up to {100 * finding.compile_share:.0f} % of the compile"
     findings.items = (dataclasses.replace(finding, share=0.2), finding)
     assert findings.summary.startswith("2 findings: up to 20 % of the ")
     assert finding.prove().verdict == "cannot be tried"

@@ -40,7 +40,7 @@ class Finding:
       compile_s: seconds of the compile that it saves.
       compile_share: the share of the compile's time that it saves. From 0 to 1.
       is_watched: whether calls showed it while they were watched, not the program. The compiles are then those of all calls.
-      is_upper_bound: whether `gain_s` and `share` are upper bounds. Only a proof shows the gain.
+      is_upper_bound: whether `gain_s`, `share` and `compile_s` are upper bounds. Only a proof shows the gain.
       is_of_iteration: whether `gain_s` and `share` are those of one iteration of a loop of unknown length.
     """
 
@@ -116,7 +116,8 @@ class Finding:
             parts.append(f"costs {format_bytes(-self.gain_bytes)}")
         if self.compile_s > 0:
             share = f"{100 * self.compile_share:.0f} %"
-            parts.append(f"about {format_seconds(self.compile_s)} of the {self.compile_word} ({share})")
+            about = "up to" if self.is_upper_bound else "about"
+            parts.append(f"{about} {format_seconds(self.compile_s)} of the {self.compile_word} ({share})")
         return ", ".join(parts) or "unknown"
 
     def __repr__(self) -> str:

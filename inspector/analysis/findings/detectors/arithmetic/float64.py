@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -199,18 +199,41 @@ def _part_of_time(subject: Subject, name: str, of_bytes: float) -> float:
     parts = {"main memory": 1 - of_bytes}
     if all(isinstance(each, Algorithm) for each in rates):
         wide_s, narrow_s = (a.passes / peak.flops_per_s[a.peak_name] for a in rates if isinstance(a, Algorithm))
-        parts["matrix unit"] = 1 - _wide_part(kernel, PRODUCTS) * (1 - narrow_s / wide_s)
+        parts["matrix unit"] = _part_of_products(subject, kernel, narrow_s / wide_s)
     computed = 1 - 0.5 * _wide_part(kernel)
     after_s = max((parts.get(unit, computed) * seconds for unit, seconds in units.items()), default=0.0)
     return 1 - after_s / longest_s if longest_s else 0.5
 
 
-def _wide_part(kernel: Instruction, opcodes: Collection[str] = ()) -> float:
-    """Returns the part of the operations of a kernel that are in 64 bits, by the elements of their results: of some kinds, or all but products."""
-    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
-    chosen = [i for i in inside if (i.opcode in opcodes if opcodes else i.opcode not in (*PRODUCTS, *_PASSED))]
+def _inside(kernel: Instruction) -> Sequence[Instruction]:
+    return kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+
+
+def _wide_part(kernel: Instruction) -> float:
+    """Returns the part of the operations of a kernel, without products, that are in 64 bits: by the elements of their results."""
+    chosen = [each for each in _inside(kernel) if each.opcode not in (*PRODUCTS, *_PASSED)]
     every = sum(_elements(each) for each in chosen)
     return sum(_elements(each) for each in chosen if _has_wide(each.shape)) / every if every else 1.0
+
+
+def _part_of_products(subject: Subject, kernel: Instruction, narrow: float) -> float:
+    """Returns the time of a kernel's products in 32 bits, relative to that in the types which they have.
+
+    Args:
+      subject: the program.
+      kernel: the kernel.
+      narrow: the time of a product in 32 bits, relative to that of one in 64 bits.
+    """
+    wide_flops = other_flops = 0.0
+    for each in _inside(kernel):
+        if each.opcode in PRODUCTS:
+            flops = subject.costs[each.name].flops
+            if isinstance(flops, Unavailable):
+                return narrow
+            wide_flops += float(flops) * _has_wide(each.shape)
+            other_flops += float(flops) * (not _has_wide(each.shape))
+    spent = wide_flops + other_flops * narrow
+    return (wide_flops + other_flops) * narrow / spent if spent else narrow
 
 
 def _elements(instruction: Instruction) -> int:

@@ -54,7 +54,7 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
         " compiles each of them. A scan over stacked parameters compiles one.",
         _REMEDY, instructions=[each.name for each in subject.kernels.named(_names(subject.calls, products))], frames=_stack(first),
         compile_s=seconds * part * (count - 1) / count, gain_source="the compile time, and the share of instructions in the blocks",
-        caution=_CAUTION,
+        caution=_CAUTION, is_upper_bound=True,  # the fixed part of a compile, and what the loop adds, are unknown
     )  # fmt: skip
 
 
