@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found, peak
 
@@ -131,6 +132,24 @@ def test_products_that_the_backward_pass_does_not_read_are_not_kept() -> None:
     (finding,) = found(KIND, jax.grad(loss), jax.ShapeDtypeStruct((32, 32), jnp.float32), frozen, X, roofs=V5E)
     assert -finding.gain_bytes <= 2 * 256 * 32 * 4  # of the last frozen product, and of the one after it
     assert len(finding.instructions) >= 3
+
+
+CPU = dataclasses.replace(V5E, memory_bytes=Unavailable("not measured"))
+
+
+def test_a_cpu_has_the_memory_of_its_machine() -> None:
+    (finding,) = found(KIND, scanned(jax.checkpoint), WS, X, roofs=CPU)
+    assert finding.title.endswith(" GiB.")
+    assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
+
+
+def test_cpus_merge_products_of_checkpoints_without_a_loop() -> None:
+    assert not all_found(KIND, unrolled(jax.checkpoint), WS, X, roofs=CPU)
+    counts = {
+        sum(each.opcode == "dot" for each in inspector.lower(unrolled(wrap), WS, X).compile(target="cpu").module().instructions())
+        for wrap in (jax.checkpoint, dots_saved)
+    }  # fmt: skip
+    assert len(counts) == 1
 
 
 def attend(x: Any, w: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from inspector.analysis.cost.dot_algorithms import products
@@ -11,11 +13,13 @@ from inspector.analysis.findings.detectors.memory.needed_products import NeededP
 from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.exchange_chains import is_by_element, readers_of
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.what_if import WhatIf
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame, line_text, own_frame, phases
+from inspector.platforms import Peak
 from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
@@ -40,7 +44,10 @@ _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)  # ke
 def recomputed(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for the products that the program recomputes, if their results fit into the device's memory."""
     peak = subject.roofline.peak
-    if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
+    if isinstance(peak, Unavailable) or not subject.peak_bytes:
+        return
+    room = _memory(subject, peak)
+    if isinstance(room, Unavailable):
         return
     kernels, kept, moved = dict[str, float](), 0.0, 0.0
     found = products(subject.module).instructions
@@ -49,6 +56,8 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     platform = subject.compiled.program.platform
     is_gpu, is_tpu = platform == "gpu", platform == "tpu"
     forward = _Forward(subject, found if again and (is_gpu or is_tpu) else ())
+    is_cpu = platform == "cpu" and isinstance(peak.memory_bytes, Unavailable)  # and not another chip's figures
+    repeated = _repeated_lines(subject, found) if again and is_cpu else frozenset[Frame | None]()
     merged = _Merged(subject) if again else None
     needed = NeededProducts(subject) if again else None
     writes_beside = _writes_beside(subject.module)
@@ -59,6 +68,8 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
             return
+        if is_cpu and own_frame(product.frames) not in repeated:
+            continue
         if is_tpu and runs > 1 and forward.part_with_function(product):
             continue  # a kernel of its own stacks the product, and another one copies it: that takes longer than the product
         part = merged.recomputed_part(product) if merged else 1.0
@@ -84,7 +95,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
             moves -= _saved_moves(subject.module.instruction(kernel), part)
         moved += size * moves
     after = subject.peak_bytes + kept
-    if not kernels or after > _ROOM * peak.memory_bytes:
+    if not kernels or after > _ROOM * room:
         return
     whole = subject.seconds(kernels)
     if isinstance(whole, Unavailable) or not whole:
@@ -101,7 +112,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
     title = (
         f"{counted(len(kernels), 'kernel')} with products{place} repeat{'s' if len(kernels) == 1 else ''} the forward pass for the"
-        f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
+        f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(room)}."
     )
     yield subject.finding(
         KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved / whole,
@@ -109,6 +120,28 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
     )  # fmt: skip
+
+
+def _memory(subject: Subject, peak: Peak) -> int | Unavailable:
+    """Returns the memory of a device in bytes; for a CPU, its part of this machine's."""
+    program = subject.compiled.program
+    if not isinstance(peak.memory_bytes, Unavailable) or program.platform != "cpu":
+        return peak.memory_bytes
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // program.device_count
+    except (AttributeError, OSError, ValueError):  # Windows
+        return Unavailable("the memory of this machine is unknown")
+
+
+def _repeated_lines(subject: Subject, found: Iterable[Instruction]) -> frozenset[Frame | None]:
+    """Returns the lines with more products than the forward pass has: XLA for CPUs merges others with those of the forward pass."""
+    first = Counter(
+        own_frame(value.instruction.frames)
+        for value, name in (subject.calls.values(PRODUCTS) if subject.calls is not None else ())
+        if phases(name) == ("forward",)
+    )
+    left = Counter(own_frame(each.frames) for each in found if {*phases(each.op_name)} & {"forward", "recomputed"})
+    return frozenset(line for line, count in left.items() if count > first[line])
 
 
 class _Forward:
