@@ -10,6 +10,7 @@ import pytest
 
 import inspector
 from inspector.support.units import format_bytes
+from tests.absent import needs_gpu
 from tests.findings.examined import all_found, peak
 
 H100 = peak("gpu:h100:8")
@@ -88,3 +89,18 @@ def test_with_buffers_temporaries_are_named_too() -> None:
     largest = _largest(finding.title)
     assert "sort.0 of test_over_memory.py:" in largest
     assert finding.frames
+
+
+@needs_gpu
+def test_an_array_that_xla_computes_again_is_named_once() -> None:
+    """XLA rematerializes the similarities of all pairs, which do not fit even once."""
+
+    def loss(images: Any, texts: Any) -> Any:
+        pairs = jnp.einsum("id,jd->ij", images, texts, preferred_element_type=jnp.float32)
+        return jnp.mean(jax.nn.logsumexp(pairs, 1)) + jnp.mean(jax.nn.logsumexp(pairs, 0))
+
+    rows = jax.ShapeDtypeStruct((163_840, 512), jnp.bfloat16)
+    compiled = inspector.lower(loss, rows, rows).compile(target="gpu:h100:1")
+    assert ".remat" in compiled.hlo
+    (finding,) = compiled.findings(kinds=["over-memory"])
+    assert ".remat" not in _largest(finding.title)

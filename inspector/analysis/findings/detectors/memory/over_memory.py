@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from inspector.support.units import format_bytes, format_list
 
 KIND = "over-memory"
 _NAMED = 3
+_RECOMPUTED = re.compile(r"\.remat\d*$")  # XLA's names of values that it computes again to save memory
 _REMEDY = (
     "split the largest arrays over more devices{}, or recompute: jax.checkpoint(f); compiled.timeline() has all arrays at"
     " the peak"
@@ -81,21 +83,22 @@ def _arrays(subject: Subject) -> Iterator[_Array]:
 
 
 def _written(subject: Subject) -> Iterator[_Array]:
-    """Yields the arrays that kernels of the entry computation write, apart from the results."""
+    """Yields the arrays that kernels of the entry computation write, apart from the results; those that XLA recomputes (`.remat`) once."""
     module = subject.module
     sizes = np.array([shape.byte_size if not shape.is_tuple else 0 for shape in module.known_shapes])
     rows = np.array(module.entry.rows)
     results = {each.instruction for each in _results(subject)}  # a donated argument has its updated version's buffer
     largest = rows[np.argsort(-sizes[module.columns.shapes.codes[rows]], kind="stable")]
-    found = 0
+    found = set[str]()
     for row in largest.tolist():
         each = module.at(row)
-        if each.name not in subject.points or each.name in results:
+        origin = _RECOMPUTED.sub("", each.name)
+        if each.name not in subject.points or each.name in results or origin in found:
             continue
         line = f" of {line_text(each.frames, is_short=True)}" if each.frames else ""
         yield _Array(f"{each.name}{line}", each.shape.byte_size, each.name, each.frames)
-        found += 1
-        if found == _NAMED:
+        found.add(origin)
+        if len(found) == _NAMED:
             return
 
 
