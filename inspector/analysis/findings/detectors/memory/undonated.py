@@ -122,17 +122,33 @@ def _finding(
     per_device = " per device" if program.device_count > 1 else ""
     arrays = f"{counted(len(updated), 'array')}, " if len(updated) > 1 else ""
     name = root + common_path([each.donation.argument.path for each in updated])
+    copies = [*_copies(subject, updated, copied)]
     title = (
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
-        " the old and the new version are in memory at the same time."
+        f" the old and the new version are in memory at the same time{', and each execution copies it' if copies else ''}."
     )
     pairs = _pairs(updated)
     numbers = {number for number, _ in pairs}
     return subject.finding(
         KIND, title, remedy, gain_bytes=saved, has_estimated_bytes=subject.knows_buffers,
         caution=_CAUTION + _SHARED * (saved < size) + (_COPIED.format(format_bytes(kept)) if kept else "") + _ORDER * has_other_order, edits=(Donate(pairs),),
-        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
+        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers], saved=dict.fromkeys(copies, 1.0) or None,
     )  # fmt: skip
+
+
+def _copies(subject: Subject, updated: Sequence[_Update], copied: Collection[int | None]) -> Iterator[str]:
+    """Yields the kernels that copy an argument, because slices of the copy are then replaced. Donated, the argument is updated itself."""
+    numbers = {each.donation.argument.parameter for each in updated} - {*copied}
+    for parameter in subject.module.entry.parameters:
+        for user in parameter.users if parameter.parameter_number in numbers else ():
+            if user.opcode in _COPYING and user.name in subject.points and _is_same(user, parameter):
+                yield user.name
+
+
+def _is_same(copy: Instruction, parameter: Instruction) -> bool:
+    """Reports whether a copy is in the main memory too, in the same layout."""
+    shape = copy.shape.leaves[0]
+    return shape.layout == parameter.shape.layout and shape.dimensions == parameter.shape.dimensions
 
 
 def _positions(module: Module) -> Mapping[str, int]:
@@ -163,6 +179,7 @@ def _read_later(module: Module, updated: Sequence[_Update], position: Mapping[st
     return found
 
 
+_COPYING = frozenset({"copy", "copy-start"})
 _VIEWS = frozenset({"bitcast", "get-tuple-element"})
 
 
