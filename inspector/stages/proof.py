@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -47,6 +48,8 @@ _UNKNOWN_SORT = "libtpu does not estimate the time of sorts; prove(run=True) on 
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3
+_MOST_SLOWER = 0.1  # of the time, for a smaller executable
+_LESS_WORK = "the program with the other length does less work, so that it saves no time for the same work; compare them with what_if"
 """Smallest share of the time by which two programs differ."""
 
 
@@ -189,9 +192,10 @@ def _compared(
 ) -> Proof:
     lifts = any(isinstance(edit, LiftConstants) for edit in edits)
     size = _executable_bytes if lifts else _peak
-    gain_bytes = size(compiled) - size(other)
+    work = math.prod(edit.work for edit in edits if isinstance(edit, TraceAgain))
+    gain_bytes = size(compiled) - size(other) if work > 1 - LEAST_SHARE else 0  # what less work saves is no gain
     before, after = estimated_s(compiled), estimated_s(other)
-    gain_s = after if isinstance(after, Unavailable) else _minus(before, after)
+    gain_s = after if isinstance(after, Unavailable) else _minus(before, after / work)
     whole_s = 0.0 if isinstance(before, Unavailable) else float(before)
     values: str | Unavailable
     agree = is_measured = False
@@ -203,12 +207,16 @@ def _compared(
         relative = speed(*runs.durations)
         if not isinstance(relative, Unavailable):
             before_s, after_s = (float(np.median(each)) for each in runs.durations)
-            gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
+            gain_s, whole_s, is_measured = (before_s - after_s / work if relative.is_known else 0.0), before_s, True
     saved = _saved(gain_s, whole_s), gain_bytes / max(1, size(compiled))
     if not isinstance(gain_s, Unavailable) and abs(saved[0]) < _SAME_SHARE:
         gain_s = 0.0
     verdict: Verdict = "no gain"
     if not isinstance(values, Unavailable) and not agree:
+        verdict = "worse"
+    elif work < 1 and saved[0] < LEAST_SHARE:
+        return Proof("cannot be tried", _LESS_WORK, 0, gain_s, is_measured, values, other)
+    elif lifts and not is_measured and saved[0] < -_MOST_SLOWER:
         verdict = "worse"
     elif any(part >= LEAST_SHARE for part, is_promised in zip(saved, _promises(finding), strict=True) if is_promised):
         verdict = "proven"

@@ -137,8 +137,24 @@ def test_products_that_the_backward_pass_does_not_read_are_not_kept() -> None:
 CPU = dataclasses.replace(V5E, memory_bytes=Unavailable("not measured"))
 
 
+def frozen_in_a_scan(w: Any, frozen: Any, frames: Any) -> Any:
+    @jax.checkpoint
+    def cell(w: Any, h: Any, x: Any) -> Any:
+        for each in frozen:
+            x = jax.nn.relu(x @ each)
+        return jnp.tanh(jax.lax.stop_gradient(x) @ w + h)
+
+    h, _ = jax.lax.scan(lambda h, x: (cell(w, h, x), None), jnp.zeros((256, 16)), frames)
+    return (h**2).mean()
+
+
 def test_a_cpu_has_the_memory_of_its_machine() -> None:
-    (finding,) = found(KIND, scanned(jax.checkpoint), WS, X, roofs=CPU)
+    """Of a loop it is examined for values that are small: to write and read large ones takes a CPU long."""
+    f32 = jnp.float32
+    w, frames = jax.ShapeDtypeStruct((16, 16), f32), jax.ShapeDtypeStruct((8, 256, 512), f32)
+    frozen = [jax.ShapeDtypeStruct(shape, f32) for shape in ((512, 512), (512, 512), (512, 16))]
+    assert not all_found(KIND, scanned(jax.checkpoint), WS, X, roofs=CPU)
+    (finding,) = found(KIND, jax.grad(frozen_in_a_scan), w, frozen, frames, roofs=CPU)
     assert finding.title.endswith(" GiB.")
     assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
 

@@ -72,6 +72,20 @@ def test_the_proof_shortens_the_arguments() -> None:
     assert [a.shape[0] for a in proof.compiled.program.arguments if a.shape[0] < 512] == [8]
 
 
+def test_a_proof_with_fewer_rows_counts_what_they_save_as_no_gain() -> None:
+    """The time of 8 rows counts 10/8 times."""
+    fun, args = uneven.ten_rows()
+    roofs = peak("tpu:v5e")
+    compiled = inspector.lower(fun, *args, target="cpu:8").compile(target="cpu:8")
+    (finding,) = [*(findings := compiled.findings(roofs, kinds=[KIND])), *findings.folded]
+    proof = finding.prove(run=False)
+    assert proof.compiled is not None
+    shorter = inspector.lower(fun, *args, target="cpu:8").what_if(shape={10: 8}).compile(target="cpu:8")
+    before_s, after_s = (float(each.roofline(roofs).total.least_s) for each in (compiled, shorter))
+    assert proof.gain_s == pytest.approx(before_s - after_s * 10 / 8, abs=1e-9)
+    assert proof.gain_bytes == 0
+
+
 def test_the_remedy_names_the_next_sizes() -> None:
     (finding,) = found(uneven.jitted_function, GPU)
     code = "jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P('d')))"

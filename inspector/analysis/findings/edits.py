@@ -364,9 +364,11 @@ class TraceAgain:
 
     Attributes:
       what_if: the changes.
+      work: the work of the changed program, relative to that of the original, at least: less if arguments are shorter.
     """
 
     what_if: WhatIf
+    work: float = 1.0
 
     @property
     def resizes(self) -> bool:
@@ -379,7 +381,7 @@ def resized(arguments: Iterable[Argument], present: int, wanted: int) -> tuple[T
     arrays = [(each.path, each.shape) for each in arguments]
     if all(present not in shape for _, shape in arrays):
         return None
-    return (TraceAgain(WhatIf.of(shape={present: wanted}, arrays=arrays)),)
+    return (TraceAgain(WhatIf.of(shape={present: wanted}, arrays=arrays), work=min(1.0, wanted / present)),)
 
 
 Edit = (

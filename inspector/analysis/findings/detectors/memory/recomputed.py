@@ -26,6 +26,7 @@ KIND = "recomputed"
 # Of the time of the recomputed products: other kernels are fused in another way if their values are kept, and a program for
 # several devices may exchange more.
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
+_MOST_KEPT_ON_CPUS = 0.1  # of the peak memory
 _ROOM = 0.8  # of the device's memory, after the values are kept
 _MOVES_IN_LOOP = 3  # of each value that is kept: it is written, read, and the stacked array is filled with zeros first
 _HIDDEN_MOVES = 2  # of these, if XLA writes stacked arrays beside the products: the slice is read and written
@@ -75,6 +76,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         part = merged.recomputed_part(product) if merged else 1.0
         if needed is not None and not needed.has(product):
             kernels[kernel] = max(part, kernels.get(kernel, 0.0))
+            is_upper_bound = True  # XLA may have fused it with a product that is kept
             continue  # nothing of it is kept
         size = float(runs) * product.shape.byte_size * part
         kept += size
@@ -95,6 +97,8 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
             moves -= _saved_moves(subject.module.instruction(kernel), part)
         moved += size * moves
     after = subject.peak_bytes + kept
+    if is_cpu and kept > _MOST_KEPT_ON_CPUS * subject.peak_bytes:
+        return  # CPUs take long to write and read large arrays, and the checkpoint may be there to save them
     if not kernels or after > _ROOM * room:
         return
     whole = subject.seconds(kernels)
