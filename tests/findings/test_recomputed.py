@@ -165,7 +165,7 @@ def test_cpus_merge_products_of_checkpoints_without_a_loop() -> None:
         sum(each.opcode == "dot" for each in inspector.lower(unrolled(wrap), WS, X).compile(target="cpu").module().instructions())
         for wrap in (jax.checkpoint, dots_saved)
     }  # fmt: skip
-    assert len(counts) == 1
+    assert (len(counts) == 1) == (jax.version.__version_info__[:2] < (0, 11))  # XLA of JAX 0.12 merges fewer of them
 
 
 def attend(x: Any, w: Any) -> Any:

@@ -494,7 +494,8 @@ def test_state_is_split_like_its_parameters_over_all_their_axes() -> None:
     assert "are whole on each of the 8 devices of axes d+m" in finding.title
     assert "\"['down']\": P('m', 'd')," in finding.remedy
     assert "\"['up']\": P('d', 'm')," in finding.remedy
-    assert finding.share > 0.1  # the kernels that compute it whole, and what is gathered for them
+    merges = jax.version.__version_info__[:2] < (0, 11)  # XLA of JAX 0.12 uses what it gathers for products too
+    assert (finding.share > 0.1) == merges  # the kernels that compute it whole, and what is gathered for them
     before, after = (
         inspector.lower(fun, *args).compile(target="gpu:h100:8")
         for fun, args in (restored(is_split=False), restored(is_split=True))
@@ -504,4 +505,4 @@ def test_state_is_split_like_its_parameters_over_all_their_axes() -> None:
     assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes
     assert proof.gain_s == pytest.approx(before.roofline().total.least_s - after.roofline().total.least_s, rel=0.01)
     assert finding.gain_bytes <= proof.gain_bytes
-    assert 0.2 * proof.gain_s < finding.gain_s < 1.1 * proof.gain_s
+    assert (0.2 if merges else 0.0) * proof.gain_s <= finding.gain_s < 1.1 * proof.gain_s
