@@ -49,7 +49,7 @@ _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspe
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3
 _MOST_SLOWER = 0.1  # of the time, for a smaller executable
-_LESS_WORK = "the program with the other length does less work, so that it saves no time for the same work; compare them with what_if"
+_LESS_WORK = "the program with the smaller dimension does less work, and it is no faster once its time is scaled to the same work; compare both lengths with what_if"
 """Smallest share of the time by which two programs differ."""
 
 

@@ -1,4 +1,4 @@
-"""All-reduces in a loop that only combines or stacks their results, and those that the loop needs."""
+"""All-reduces in a loop that only accumulates or stacks their results, and those that the loop needs."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def counted(total: Any, batch: Any) -> Any:
     return total, total / 2
 
 
-def largest_of_sums(total: Any, batch: Any) -> Any:
+def maximum_of_psum(total: Any, batch: Any) -> Any:
     return jnp.maximum(total, lax.psum(jnp.abs(batch).max(), "d")), None
 
 
 CASES = [
-    (largest, 0.0, "combines", "total = jax.lax.pmax(total, axes)"),
-    (summed, lambda: jnp.zeros(128), "combines", "total = jax.lax.psum(total, axes)"),
+    (largest, 0.0, "accumulates", "total = jax.lax.pmax(total, axes)"),
+    (summed, lambda: jnp.zeros(128), "accumulates", "total = jax.lax.psum(total, axes)"),
     (stacked, 0, "stacks", "ys = jax.lax.psum(ys, axes)"),
 ]
 
@@ -71,7 +71,7 @@ def test_an_all_reduce_that_the_loop_does_not_need(body: Any, initial: Any, use:
     (finding,) = [*found, *found.folded]
     assert finding.title.startswith("The all-reduce over d at test_deferred_collectives.py:")
     assert finding.title.endswith(
-        f"runs in each of the 64 iterations of a loop that only {use} the results: one after the loop does the same."
+        f"runs 64 times, in a loop that only {use} the results: an all-reduce after the loop is enough."
     )
     assert finding.remedy.startswith(remedy)
     proof = finding.prove(run=True)
@@ -85,12 +85,12 @@ def test_a_sum_that_begins_with_something_else() -> None:
     """Each device would add the initial value."""
     found = compiled(of_batches(summed, lambda: jnp.ones(128))).findings(kinds=[KIND])
     (finding,) = [*found, *found.folded]
-    assert "which begins with zeros" in finding.remedy
+    assert "total must start at zero" in finding.remedy
     assert finding.prove().verdict == "cannot be tried"
 
 
 @pytest.mark.parametrize(
-    ("body", "initial"), [(normalized, 0.0), (counted, 0.0), (largest_of_sums, 0.0)]
+    ("body", "initial"), [(normalized, 0.0), (counted, 0.0), (maximum_of_psum, 0.0)]
 )  # fmt: skip
 def test_an_all_reduce_that_the_loop_needs(body: Any, initial: Any) -> None:
     found = compiled(of_batches(body, initial)).findings(kinds=[KIND])

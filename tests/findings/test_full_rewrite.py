@@ -441,8 +441,8 @@ def in_the_array_of_all_layers(memories: Any, x: Any, i: Any, weights: Any) -> A
     [
         (masked, False, "by a selection"),
         (multiplied, True, "by products"),
-        (sliced, False, "when the loop writes them back"),
-        (sliced, True, "when the loop writes them back"),
+        (sliced, False, "by the loop's write-back"),
+        (sliced, True, "by the loop's write-back"),
     ],
 )
 def test_slices_of_a_loop(write: Any, is_carried: bool, how: str) -> None:

@@ -117,7 +117,7 @@ def test_the_gain_is_that_of_the_policy_by_hand(wrapped: Any, args: Any, target:
 
 
 def test_products_that_the_backward_pass_does_not_read_are_not_kept() -> None:
-    """Of a frozen network in a checkpoint it needs the last product only."""
+    """The backward pass needs only the last product of a frozen network in a checkpoint."""
 
     def loss(w: Any, frozen: Any, x: Any) -> Any:
         @jax.checkpoint
@@ -149,7 +149,7 @@ def frozen_in_a_scan(w: Any, frozen: Any, frames: Any) -> Any:
 
 
 def test_a_cpu_has_the_memory_of_its_machine() -> None:
-    """Of a loop it is examined for values that are small: to write and read large ones takes a CPU long."""
+    """In loops on CPUs, only small results are reported, because writing and reading large arrays is slow."""
     f32 = jnp.float32
     w, frames = jax.ShapeDtypeStruct((16, 16), f32), jax.ShapeDtypeStruct((8, 256, 512), f32)
     frozen = [jax.ShapeDtypeStruct(shape, f32) for shape in ((512, 512), (512, 512), (512, 16))]

@@ -65,7 +65,7 @@ def test_a_threshold_on_cpus() -> None:
     """XLA merges a slice with that of `top_k`, and selects values from the end only."""
     (finding,) = found(KIND, lambda x: jnp.where(x < jnp.sort(x)[:, ::-1][:, 49:50], 0.0, x), ROWS)
     assert finding.remedy == (
-        "jax.lax.optimization_barrier(jax.lax.top_k(x, 50))[0]  # with the barrier XLA does not sort for slices of it"
+        "jax.lax.optimization_barrier(jax.lax.top_k(x, 50))[0]  # the barrier keeps XLA from merging the slice with top_k and sorting again"
     )
     sliced_too = jax.version.__version_info__[:2] > (0, 10)
     for keep, is_selected in ((jax.lax.optimization_barrier, True), (lambda top: top, sliced_too)):

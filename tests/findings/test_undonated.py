@@ -180,7 +180,7 @@ def test_the_copies_of_arrays_of_which_a_slice_changes(target: str) -> None:
     )
     (finding,) = before.findings(roofs, kinds=["undonated"])
     assert finding.title.endswith(
-        "so the old and the new version are in memory at the same time, and each execution copies it."
+        "so the old and the new version are in memory at the same time, and XLA copies the argument in each execution."
     )
     by_hand = before.roofline(roofs).total.least_s - after.roofline(roofs).total.least_s
     assert finding.gain_s == pytest.approx(by_hand, rel=0.02)

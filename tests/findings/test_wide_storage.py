@@ -247,7 +247,7 @@ def cache_that_is_returned(donate: bool = True) -> Program:
 
 
 def cache_of_wide_rows() -> Program:
-    """What is written has digits that the narrow type does not have."""
+    """The new rows need the wide type's precision."""
     fun, (cache, position, x, _) = cache_that_is_returned()
     return fun, (cache, position, x, f32(8, N))
 
@@ -305,10 +305,10 @@ def test_a_cache_that_is_returned(donate: bool) -> None:
     fun, args = cache_that_is_returned(donate)
     (finding,) = all_found(KIND, fun, *args, roofs=H100)
     assert finding.title == (
-        "`cache['k']`, `cache['v']` (64 MiB) are stored in float32, although every use converts them to bfloat16 first, and all that"
-        " is written to them was of this type."
+        "`cache['k']`, `cache['v']` (64 MiB) are stored in float32, although every use converts them to bfloat16 first, and all"
+        " values written to them are converted from bfloat16."
     )
-    assert finding.remedy.splitlines()[-1] == "# in the function: write new.astype(array.dtype) into it"
+    assert finding.remedy.splitlines()[-1] == "# in the function, before each update: new = new.astype(array.dtype)"
     size = 64 << 20
     assert finding.gain_bytes == (size // 2 if donate else size)
     assert finding.prove(run=True).values in ("equal results", "results agree within 3e-02")

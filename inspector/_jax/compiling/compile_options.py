@@ -230,8 +230,8 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
         )
     if "CUDA Runtime error" in text:
         return CompilationError(
-            "XLA asks the GPU how much memory its radix sort needs, and this machine has no GPU. Compile with"
-            f" options={{'xla_gpu_enable_cub_radix_sort': False}}: XLA then sorts by comparisons. XLA: {text}"
+            "XLA needs an attached GPU, for example to size the workspace of a radix sort. For long sorts, use a comparison sort instead:"
+            f" options={{'xla_gpu_enable_cub_radix_sort': False}}. XLA: {text}"
         )
     flags = _options_text(build_options)
     advice = (

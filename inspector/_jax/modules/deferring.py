@@ -1,4 +1,4 @@
-"""Moves all-reduces behind the loops that only sum their results up or stack them, in StableHLO modules.
+"""Moves all-reduces out of loops that only accumulate or stack their results, in StableHLO modules.
 
 Private JAX: `jaxlib.mlir` (operations of StableHLO).
 """
@@ -24,7 +24,7 @@ def defer_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     Args:
       module: the module.
       main: its `main` function.
-      op_names: JAX's full names of all-reduces of which the loop only combines the results by the same operation, or stacks them.
+      op_names: full JAX names of all-reduces whose results the loop only accumulates with the same operation, or stacks.
 
     Returns:
       The number of all-reduces that were moved.
@@ -68,7 +68,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _kept(module: ir.Module, reduce: Any) -> Any | None:
-    """Returns the operation whose result the loop keeps: the one that combines or stacks what is reduced; None for other uses."""
+    """Returns the operation that accumulates or stacks the result of an all-reduce; None for other uses."""
     value = reduce.results[0]
     while True:
         uses = [use.owner.operation for use in value.uses]

@@ -216,7 +216,7 @@ def _contract_sums(module: ir.Module, op_names: Collection[str], stacks: Stacks 
 
 
 def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
-    """Moves all-reduces behind the loops that only combine or stack their results."""
+    """Moves all-reduces out of loops that only accumulate or stack their results."""
     return defer_collectives(module, main_of(module), op_names)
 
 

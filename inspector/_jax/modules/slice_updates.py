@@ -161,7 +161,7 @@ def _update(operation: Any) -> bool:
 
 
 def _update_larger(operation: Any) -> bool:
-    """Replaces the update of a slice by one of the array of which a loop takes it; returns False if there is none."""
+    """Replaces the update of a slice by an update of the larger array from which a loop takes it; returns False if there is none."""
     state, new, *starts = operation.operands
     updated = _updated_in_loop(operation, state, new, dict(enumerate(starts)))
     if updated is not None:

@@ -26,7 +26,7 @@ BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
 """Operations that combine arrays element by element."""
 _UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the first operand is updated
 _FOLLOWED = ELEMENTWISE | _PASSING | {"parameter", "call", "custom-call", "get-tuple-element"}
-"""Operations behind which there may be a parameter of which a value is an updated version."""
+"""Opcodes to follow from a value back to the parameter that it updates."""
 
 
 def is_passing(instruction: Instruction) -> bool:

@@ -173,7 +173,7 @@ class HoistCollectives:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeferCollectives:
-    """Moves all-reduces behind the loops that only combine or stack their results.
+    """Moves all-reduces out of loops that only accumulate or stack their results.
 
     Attributes:
       op_names: JAX's names of the all-reduces.
@@ -364,7 +364,7 @@ class TraceAgain:
 
     Attributes:
       what_if: the changes.
-      work: the work of the changed program, relative to that of the original, at least: less if arguments are shorter.
+      work: assumed work of the changed program relative to the original; below 1 if a dimension is shorter.
     """
 
     what_if: WhatIf

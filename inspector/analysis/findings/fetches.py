@@ -1,4 +1,4 @@
-"""What a TPU fetches to faster memory in the background, whole or in slices."""
+"""Background transfers of whole arrays or slices to a TPU's faster memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_passed(instruction: Instruction) -> bool:
 
 
 def fetches_for(kernels: Iterable[Instruction]) -> Iterator[str]:
-    """Yields the names of the kernels that fetch arrays only for given ones, so that they go with them."""
+    """Yields the names of the transfers that only the given kernels use: they are not needed without these."""
     waiting, only = [*kernels], set[Instruction]()
     while waiting:
         taker = waiting.pop()

@@ -1,6 +1,6 @@
-"""The arrays of a module's values, and which of them are in one buffer in any case, such as those that a loop carries.
+"""The arrays of a module's values, and the arrays that must share a buffer, such as those that a loop carries.
 
-The second question is answered as XLA answers it (`HloDataflowAnalysis`).
+Buffers are shared as in XLA's `HloDataflowAnalysis`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _ranges(shape: Shape) -> dict[Index, tuple[int, int]]:
 
 
 def buffer_numbers(arrays: Arrays, rows: Sequence[int], *, joins_donated: bool = True) -> Numbers:
-    """Returns a number for each array, equal for those that are in one buffer in any case.
+    """Returns a number for each array, the same for arrays that must share a buffer.
 
     Args:
       arrays: the arrays.

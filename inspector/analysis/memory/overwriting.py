@@ -17,7 +17,7 @@ _COMPUTING = _ELEMENTWISE - {"copy", "bitcast"}
 
 
 def overwritten(instruction: Instruction, arrays: Arrays) -> Iterator[tuple[int, int]]:
-    """Yields the operands that an operation may overwrite, each with the result in its place, which has its size.
+    """Yields the operands that an operation may overwrite, each with a result of the same size.
 
     Args:
       instruction: an instruction.
@@ -52,7 +52,7 @@ def overwritten(instruction: Instruction, arrays: Arrays) -> Iterator[tuple[int,
 
 
 def _by_element(computation: Computation) -> list[int]:
-    """Returns the parameters from which each result is computed only element by element: a bit for each of them."""
+    """Returns a bit mask for each result: the parameters that it uses only element by element."""
     columns, rows = computation.module.columns, computation.rows
     by_element, otherwise = [0] * len(rows), [0] * len(rows)
     for number, row in enumerate(columns.parameters[computation.number]):

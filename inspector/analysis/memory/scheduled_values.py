@@ -142,7 +142,7 @@ class _Buffers:
         return np.repeat(positions, counts), operands
 
     def overwrite(self) -> None:
-        """Ends the operands that operations may overwrite before these operations."""
+        """Ends the live ranges of operands just before the operations that may overwrite them."""
         positions, operands = self._operands(np.arange(len(self.order)))
         arrays = self._arrays.single(operands)
         positions, buffers = positions[arrays >= 0], self._of[arrays[arrays >= 0]]

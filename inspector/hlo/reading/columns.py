@@ -77,7 +77,7 @@ class RowLists:
 
     @functools.cached_property
     def _views(self) -> tuple[memoryview, memoryview]:
-        """The offsets and the rows, of which one is read faster than that of an array."""
+        """Memory views of the offsets and the rows; reading one element is faster than from a NumPy array."""
         return self.offsets.data, self.rows.data
 
     def of(self, row: int) -> list[int]:

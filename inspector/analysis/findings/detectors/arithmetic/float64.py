@@ -210,14 +210,14 @@ def _inside(kernel: Instruction) -> Sequence[Instruction]:
 
 
 def _wide_part(kernel: Instruction) -> float:
-    """Returns the part of the operations of a kernel, without products, that are in 64 bits: by the elements of their results."""
+    """Returns the fraction of a kernel's operations, except products, that are in 64 bits, weighted by result elements."""
     chosen = [each for each in _inside(kernel) if each.opcode not in (*PRODUCTS, *_PASSED)]
     every = sum(_elements(each) for each in chosen)
     return sum(_elements(each) for each in chosen if _has_wide(each.shape)) / every if every else 1.0
 
 
 def _part_of_products(subject: Subject, kernel: Instruction, narrow: float) -> float:
-    """Returns the time of a kernel's products in 32 bits, relative to that in the types which they have.
+    """Returns the time of a kernel's products in 32 bits, relative to their present types.
 
     Args:
       subject: the program.

@@ -71,7 +71,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
     call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
-    # XLA for CPUs merges slices with it, and then sorts again: it selects values from the end only
+    # XLA for CPUs merges slices with top_k; it then sorts unless the slice starts at the first value
     has_barrier = subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length
     if has_barrier:
         call = f"jax.lax.optimization_barrier({call})"
@@ -84,7 +84,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
     else:
         remedy = f"{'' if is_descending else '-'}{call}[0]"
     if has_barrier:
-        remedy += f"{'; ' if '#' in remedy else '  # '}with the barrier XLA does not sort for slices of it"
+        remedy += f"{'; ' if '#' in remedy else '  # '}the barrier keeps XLA from merging the slice with top_k and sorting again"
     if dimension != len(shape.dimensions) - 1:
         remedy += f"{'; ' if '#' in remedy else '  # '}after jnp.moveaxis(x, {dimension}, -1)"
     found = subject.finding(

@@ -102,7 +102,7 @@ def _names(calls: Before, blocks: Sequence[Value]) -> list[str]:
 
 
 def _identity(value: Value) -> tuple[int, ...]:
-    """Returns the rows of a value's calls and its own: those of what it is computed from are smaller."""
+    """Returns a sort key, the rows of a value's calls and its own row; operands have smaller keys."""
     return (*(call.row for call in value.calls), value.instruction.row)
 
 

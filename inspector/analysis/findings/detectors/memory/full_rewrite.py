@@ -163,7 +163,7 @@ def _copied_bytes(copy: Instruction) -> int:
 
 
 def _slices(subject: Subject, rewrites: Iterable[Rewrite], kernels: Sequence[str]) -> list[str]:
-    """Returns kernels that do nothing but cut slices for a concatenation, or an update, by other kernels."""
+    """Returns kernels that only cut slices for concatenations or updates in other kernels."""
     concatenated = (each.value for each in rewrites if each.value.instruction.opcode == "concatenate")
     names = [full_name(part) for each in concatenated for part in each.operands if part.instruction.opcode == "slice"]
     names += [full_name(each.part.taken) for each in rewrites if each.part and each.value.instruction.opcode in UPDATES]

@@ -1,4 +1,4 @@
-"""The recomputed products that the backward pass reads: others are only operands of further recomputed products, which may be kept instead."""
+"""Recomputed products that the backward pass reads; other products only feed further recomputed products."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _elements(value: Instruction) -> int:
 
 
 def _is_needed(product: Value) -> bool:
-    """Reports whether a value is read by anything but recomputed products, also through recomputed operations."""
+    """Reports whether anything except recomputed products uses a value, directly or through recomputed operations."""
     waiting, seen = [product], set[Value]()
     while waiting:
         for use in uses(waiting.pop()):

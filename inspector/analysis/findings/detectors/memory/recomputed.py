@@ -138,7 +138,7 @@ def _memory(subject: Subject, peak: Peak) -> int | Unavailable:
 
 
 def _repeated_lines(subject: Subject, found: Iterable[Instruction]) -> frozenset[Frame | None]:
-    """Returns the lines with more products than the forward pass has: XLA for CPUs merges others with those of the forward pass."""
+    """Returns the lines with more products in the compiled program than in the forward pass; XLA for CPUs merged the others."""
     first = Counter(
         own_frame(value.instruction.frames)
         for value, name in (subject.calls.values(PRODUCTS) if subject.calls is not None else ())

@@ -25,8 +25,8 @@ _REMEDY = "body = jax.checkpoint(body)  # the function of the loop{}, a scan or 
 
 
 _CAUTION = (
-    "The backward pass computes the loop's body once more, but no longer fills, writes and reads the kept arrays: the proof shows which takes"
-    " longer."
+    "With the checkpoint, the backward pass recomputes the loop's body, but the stacked values are not written and read. The proof shows whether"
+    " this is faster."
 )
 
 

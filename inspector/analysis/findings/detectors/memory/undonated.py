@@ -15,7 +15,7 @@ from typing import NamedTuple
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code, path_keys
 from inspector.analysis.findings.dataflow import Value, is_tuple, results, source, updated_parameters
 from inspector.analysis.findings.edits import Donate
-from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import Donation, reused_parameters
@@ -30,8 +30,8 @@ KIND = "undonated"
 _CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
 _SHARED = " The rest of this memory is needed for temporaries in any case."
 _ORDER = (
-    " JAX reuses donated arguments of a shape for its results in their order: return all new versions in the order of the arguments, and more"
-    " of them can be donated."
+    " JAX assigns donated buffers to results of the same shape and type in order. Return the new versions in the order of the arguments to"
+    " donate more of them."
 )
 _COPIED = " The program reads {} of it after it computes the new version. XLA copies this part if it is donated."
 
@@ -72,9 +72,9 @@ def undonated(subject: Subject) -> Iterator[Finding]:
 def _donated(
     subject: Subject, versions: Sequence[tuple[Donation, int]]
 ) -> tuple[Mapping[str, list[_Update]], Mapping[str, set[int | None]], bool]:
-    """Returns the arguments to donate by the function's arguments, those of them that XLA copies, and whether the order of results excludes any.
+    """Returns the arrays to donate for each argument, those that XLA would copy, and whether the order of the results excludes any.
 
-    An argument all of whose arrays XLA would copy is not donated, and then JAX reuses the memory of others for other results.
+    An argument is left out if XLA would copy all of its arrays. JAX then reuses the other buffers for other results.
     """
     taken = {*reused_parameters(subject.module).values()}
     position = _positions(subject.module) if versions else {}
@@ -125,19 +125,19 @@ def _finding(
     copies = [*_copies(subject, updated, copied)]
     title = (
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
-        f" the old and the new version are in memory at the same time{', and each execution copies it' if copies else ''}."
+        f" the old and the new version are in memory at the same time{', and XLA copies the argument in each execution' if copies else ''}."
     )
     pairs = _pairs(updated)
     numbers = {number for number, _ in pairs}
     return subject.finding(
         KIND, title, remedy, gain_bytes=saved, has_estimated_bytes=subject.knows_buffers,
-        caution=_CAUTION + _SHARED * (saved < size) + (_COPIED.format(format_bytes(kept)) if kept else "") + _ORDER * has_other_order, edits=(Donate(pairs),),
+        caution=_CAUTION + _SHARED * (saved < (1 - LEAST_SHARE) * size) + (_COPIED.format(format_bytes(kept)) if kept >= LEAST_SHARE * size else "") + _ORDER * has_other_order, edits=(Donate(pairs),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers], saved=dict.fromkeys(copies, 1.0) or None,
     )  # fmt: skip
 
 
 def _copies(subject: Subject, updated: Sequence[_Update], copied: Collection[int | None]) -> Iterator[str]:
-    """Yields the kernels that copy an argument, because slices of the copy are then replaced. Donated, the argument is updated itself."""
+    """Yields the kernels that copy an argument, to replace slices of the copy. With donation, XLA updates the argument in place."""
     numbers = {each.donation.argument.parameter for each in updated} - {*copied}
     for parameter in subject.module.entry.parameters:
         for user in parameter.users if parameter.parameter_number in numbers else ():

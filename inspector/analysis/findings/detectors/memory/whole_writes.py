@@ -134,7 +134,7 @@ def _updated(value: Value) -> Rewrite | None:
     if loop_slice(state) is None or length < LEAST_LENGTH or not _is_state(state, value):
         return None
     is_provable = value.instruction.opcode == "dynamic-update-slice"
-    return Rewrite(value, state, length, "when the loop writes them back", _UPDATE, is_provable)
+    return Rewrite(value, state, length, "by the loop's write-back", _UPDATE, is_provable)
 
 
 def _concatenated(value: Value) -> Rewrite | None:

@@ -147,14 +147,16 @@ def _argument_finding(subject: Subject, wide: str, narrow: str, members: Sequenc
     paths = [each.argument.path for each in members]
     is_one = len(paths) == 1
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
+    it = "it" if is_one else "them"
+    written = f", and all values written to {it} are converted from {NUMPY_TYPES[narrow]}" if versions else ""
     title = (
         f"{format_list([f'`{path}`' for path in paths], most=_MOST_NAMED)} ({format_bytes(sum(sizes))}{per_device})"
-        f" {'is' if is_one else 'are'} stored in {NUMPY_TYPES[wide]}, although every use converts {'it' if is_one else 'them'} to"
-        f" {NUMPY_TYPES[narrow]} first{', and all that is written to ' + ('it' if is_one else 'them') + ' was of this type' if versions else ''}."
+        f" {'is' if is_one else 'are'} stored in {NUMPY_TYPES[wide]}, although every use converts {it} to"
+        f" {NUMPY_TYPES[narrow]} first{written}."
     )
     lines = [*_narrowing(subject.compiled.program.arguments, paths, wide, narrow)]
     others = f"# and {counted(len(lines) - _MOST_NAMED, 'other argument')}"
-    writing = ["# in the function: write new.astype(array.dtype) into it"] * bool(versions)
+    writing = ["# in the function, before each update: new = new.astype(array.dtype)"] * bool(versions)
     remedy = "\n".join(lines[:_MOST_NAMED] + [others] * (len(lines) > _MOST_NAMED) + writing)
     parameters = tuple(each.argument.parameter for each in members if each.argument.parameter is not None)
     return subject.finding(

@@ -1,4 +1,4 @@
-"""All-reduces in a loop that only combines their results by the same operation, or stacks them: one after the loop is enough.
+"""All-reduces in a loop that only accumulates their results with the same operation, or stacks them: one after the loop is enough.
 
 They are the user's own, in a `shard_map`, such as the sums of an evaluation over batches.
 """
@@ -52,13 +52,13 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
     groups: dict[_Deferred, list[Collective]] = {}
     for each in subject.collectives if any(known.values()) else ():
         found = {known.get(name) for name in merged_names(each.origin.op_name)}
-        if each.opcode == "all-reduce" and _trips(each) > 1 and len(found) == 1 and None not in found:
+        if each.opcode == "all-reduce" and _runs(each) > 1 and len(found) == 1 and None not in found:
             groups.setdefault(next(deferred for deferred in found if deferred is not None), []).append(each)
     for deferred, members in groups.items():
         yield _finding(subject, kind, deferred, members)
 
 
-def _trips(collective: Collective) -> int:
+def _runs(collective: Collective) -> int:
     """Returns the number of executions; 1 if it is unknown."""
     return 1 if isinstance(collective.executions, Unavailable) else int(collective.executions)
 
@@ -67,18 +67,18 @@ def _finding(subject: Subject, kind: str, deferred: _Deferred, members: Sequence
     first = members[0]
     size = sum(each.operand_bytes for each in members)
     where = subject.at_line(first.origin.frames)
-    use = "stacks" if deferred.is_stacked else "combines"
+    is_one, use = len(members) == 1, "stacks" if deferred.is_stacked else "accumulates"
     title = (
-        f"{'The all-reduce' if len(members) == 1 else f'{len(members)} all-reduces'}{over(first.axes)}{where} ({format_bytes(size)} per device)"
-        f" run{'s' * (len(members) == 1)} in each"
-        f" of the {_trips(first)} iterations of a loop that only {use} the results: one after the loop does the same."
+        f"{'The all-reduce' if is_one else f'{len(members)} all-reduces'}{over(first.axes)}{where} ({format_bytes(size)} per device)"
+        f" run{'s' * is_one} {_runs(first)} times, in a loop that only {use} the results:"
+        f" {'an all-reduce' if is_one else 'all-reduces'} after the loop {'is' if is_one else 'are'} enough."
     )
     call = f"jax.lax.{deferred.call}"
     remedy = (
-        f"ys = {call}(ys, axes)  # once, of what the loop stacks; without {call} in its body"
+        f"ys = {call}(ys, axes)  # once, on the stacked results; remove {call} from the body"
         if deferred.is_stacked
-        else f"total = {call}(total, axes)  # once, after the loop; without {call} in its body"
-        + ", which begins with zeros" * (deferred.call == "psum")
+        else f"total = {call}(total, axes)  # once, after the loop; remove {call} from the body"
+        + "; total must start at zero" * (deferred.call == "psum")
     )
     names = dict.fromkeys(name for each in members for name in merged_names(each.origin.op_name))
     exchanges = [each for each in subject.exchanges if each.collective in members]
