@@ -251,7 +251,7 @@ def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
 
 def limits() -> Iterator[DoctorLine]:
     """Checks memory, processors and open files."""
-    from inspector.engines.workers.machine_memory import machine_memory
+    from inspector.support.machine_memory import machine_memory
     from inspector.support.units import format_bytes
 
     memory, limited_by = machine_memory()

@@ -48,9 +48,9 @@ _UNKNOWN_SORT = "libtpu does not estimate the time of sorts; prove(run=True) on 
 _NEEDS_TIME = "it saves time, which is unknown: {}. Measure the roofs with inspector.measured_peak(), or run both programs: prove(run=True)"
 _TOO_SLOW = "it saves time, which is unknown: one execution takes {}, and a measurement needs at least {} of each program. Give it more time: prove(time_limit_s={:.0f})"
 _SAME_SHARE = 1e-3
+"""Smallest share of the time by which two programs differ."""
 _MOST_SLOWER = 0.1  # of the time, for a smaller executable
 _LESS_WORK = "the program with the smaller dimension does less work, and it is no faster once its time is scaled to the same work; compare both lengths with what_if"
-"""Smallest share of the time by which two programs differ."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -214,7 +214,7 @@ def _compared(
     verdict: Verdict = "no gain"
     if not isinstance(values, Unavailable) and not agree:
         verdict = "worse"
-    elif work < 1 and saved[0] < LEAST_SHARE:
+    elif work < 1 and not isinstance(gain_s, Unavailable) and saved[0] < LEAST_SHARE:
         return Proof("cannot be tried", _LESS_WORK, 0, gain_s, is_measured, values, other)
     elif lifts and not is_measured and saved[0] < -_MOST_SLOWER:
         verdict = "worse"

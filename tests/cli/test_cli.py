@@ -732,7 +732,7 @@ def test_the_doctor_names_the_install_command_for_missing_packages(run: Run, mon
         "inspector._jax.compiling.ahead_of_time.absent_platform",
         lambda kind: inspector.Unavailable(f"no {kind}", f"install {kind}"),
     )
-    monkeypatch.setattr("inspector.engines.workers.machine_memory.machine_memory", lambda: (1 << 30, "the machine's"))
+    monkeypatch.setattr("inspector.support.machine_memory.machine_memory", lambda: (1 << 30, "the machine's"))
     monkeypatch.setenv("HOME", str(Path.cwd()))
     said = run("doctor", "--quick", status=1).stdout
     assert re.search(r"^wrong +JAX +not installed\n +→ .*pip install .*'jax>=0.10,<0.13'$", said, re.MULTILINE)

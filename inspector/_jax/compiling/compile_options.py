@@ -228,7 +228,7 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
             f"This compiler accepts StableHLO only, which has no equivalent of the HLO operation {name}. Compile the module"
             f" for the CPU, or rewrite it without {name}. XLA: {text}"
         )
-    if "CUDA Runtime error" in text:
+    if "CUDA Runtime error" in text and "cudaErrorInvalidDevice" in text:
         return CompilationError(
             "XLA needs an attached GPU, for example to size the workspace of a radix sort. For long sorts, use a comparison sort instead:"
             f" options={{'xla_gpu_enable_cub_radix_sort': False}}. XLA: {text}"

@@ -10,10 +10,10 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import inline_callee, named_operations
+from inspector._jax.modules.hoisting import inline_callee, inline_calls, named_operations
 
 _ALL_REDUCE, _WHILE, _CALL = "stablehlo.all_reduce", "stablehlo.while", "func.call"
-_COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum", "stablehlo.or", "stablehlo.and"})
+_COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"})
 _STACKING = "stablehlo.dynamic_update_slice"
 _UNIT_DIMENSIONS = frozenset({"stablehlo.reshape", "stablehlo.broadcast_in_dim"})
 
@@ -30,8 +30,7 @@ def defer_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
       The number of all-reduces that were moved.
     """
     kinds = frozenset({_ALL_REDUCE})
-    while calls := [call for _, calls in named_operations(module, main, kinds, op_names) for call in calls]:
-        inline_callee(module, calls[-1])
+    inline_calls(module, main, kinds, op_names)
     return sum(_defer(module, each) for each, _ in named_operations(module, main, kinds, op_names))
 
 
@@ -40,10 +39,13 @@ def _defer(module: ir.Module, reduce: Any) -> bool:
     kept = _kept(module, reduce)
     if loop.name != _WHILE or kept is None:
         return False
-    number = next(use.operand_number for use in kept.results[0].uses)
-    if kept.name == "stablehlo.add" and not _is_zero(loop.operands[number]):
+    (end,) = kept.results[0].uses
+    place = end.operand_number
+    if any(True for _ in loop.regions[0].blocks[0].arguments[place].uses):
+        return False  # the loop ends by it
+    if _adds(reduce) and not _is_zero(loop.operands[place]):
         return False  # each device would add the initial value
-    result = loop.results[number]
+    result = loop.results[place]
     users = [(use.owner.operation, use.operand_number) for use in result.uses]
     block = loop.block
     operations = [each.operation for each in block.operations]
@@ -56,6 +58,10 @@ def _defer(module: ir.Module, reduce: Any) -> bool:
     reduce.results[0].replace_all_uses_with(reduce.operands[0])
     reduce.erase()
     return True
+
+
+def _adds(reduce: Any) -> bool:
+    return bool(reduce.regions[0].blocks[0].operations[0].operation.name == "stablehlo.add")
 
 
 def _is_zero(value: Any) -> bool:
@@ -71,15 +77,15 @@ def _kept(module: ir.Module, reduce: Any) -> Any | None:
     """Returns the operation that accumulates or stacks the result of an all-reduce; None for other uses."""
     value = reduce.results[0]
     while True:
-        uses = [use.owner.operation for use in value.uses]
+        uses = [(use.owner.operation, use.operand_number) for use in value.uses]
         if len(uses) != 1:
             return None
-        (user,) = uses
+        ((user, number),) = uses
         if user.name == _CALL:
             inline_callee(module, user)
         elif user.name in _UNIT_DIMENSIONS:
             value = user.results[0]
-        elif user.name in _COMBINING or user.name == _STACKING:
+        elif user.name in _COMBINING or (user.name == _STACKING and number == 1):
             ends = [use.owner.operation for use in user.results[0].uses]
             return user if len(ends) == 1 and ends[0].name == "stablehlo.return" else None
         else:

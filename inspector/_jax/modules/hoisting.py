@@ -36,13 +36,7 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     Returns:
       The number of collectives that were moved.
     """
-    while calls := [
-        call
-        for _, calls in named_operations(module, main, _COLLECTIVES, op_names)
-        for call in calls
-        if _loop_around(call)
-    ]:
-        inline_callee(module, calls[0])
+    inline_calls(module, main, _COLLECTIVES, op_names)
     places = 0
     for operation, _ in named_operations(module, main, _COLLECTIVES, op_names):
         moved = False
@@ -50,6 +44,14 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
             operation, moved = hoisted, True
         places += moved
     return places
+
+
+def inline_calls(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> None:
+    """Inlines the calls in loops that lead to named operations. Arguments are those of `named_operations`."""
+    while calls := [
+        call for _, calls in named_operations(module, main, kinds, op_names) for call in calls if _loop_around(call)
+    ]:
+        inline_callee(module, calls[0])
 
 
 def named_operations(

@@ -194,9 +194,9 @@ def drop_parameters(module: ir.Module, parameters: Collection[int]) -> int:
     places = 0
     for number in sorted(parameters, reverse=True):
         argument, element_type = block.arguments[number], ir.RankedTensorType(block.arguments[number].type).element_type
-        if isinstance(element_type, ir.ComplexType):
-            continue
         if any(True for _ in argument.uses):
+            if isinstance(element_type, ir.ComplexType):
+                return 0
             zeros = ir.DenseElementsAttr.get_splat(argument.type, stablehlo.zero_of(element_type))
             begin = ir.InsertionPoint.at_block_begin(block)
             made = ir.Operation.create(

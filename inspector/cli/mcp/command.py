@@ -49,10 +49,10 @@ def mcp(root: Path, time_limit_s: float, memory_limit: str | None, jobs: int, is
       inspector mcp --time-limit 60 --memory-limit '8 GiB'
       inspector mcp --files-only
     """
-    from inspector.engines.workers.machine_memory import machine_memory
     from inspector.errors import MissingPackageError
     from inspector.support import packages
     from inspector.support.install_commands import install_command, sentence
+    from inspector.support.machine_memory import machine_memory
     from inspector.support.units import parse_bytes
 
     memory_bytes = machine_memory()[0] // 2 if memory_limit is None else int(parse_bytes(memory_limit))

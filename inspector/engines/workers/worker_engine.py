@@ -22,10 +22,10 @@ from inspector.compilation.target import Target
 from inspector.engines.job_queue import closed_error, compiling, running
 from inspector.engines.workers.environment import Environment, accelerator, check_here, slice_of
 from inspector.engines.workers.fork_server import Starter
-from inspector.engines.workers.machine_memory import most_workers
 from inspector.engines.workers.process_output import warnings_in
 from inspector.engines.workers.worker_lane import WorkerLane, WorkerRequest
 from inspector.engines.workers.worker_lane import WorkerSettings as WorkerSettings
+from inspector.engines.workers.worker_memory import most_workers
 from inspector.errors import OPTIMIZED, CompilationError, ExecutionError, TargetError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from inspector.compilation.options.options_text import value_text
 from inspector.engines.job_queue import Lane, advance, closed_error
 from inspector.engines.workers.environment import Environment
 from inspector.engines.workers.fork_server import Starter, is_stopped
-from inspector.engines.workers.machine_memory import worker_limits
 from inspector.engines.workers.messages import Header, Message
 from inspector.engines.workers.pending_executable import LOST
 from inspector.engines.workers.process import START_LIMIT_S, Process, StartError, StartTimeoutError
 from inspector.engines.workers.process_output import Death
 from inspector.engines.workers.wire import WireError
+from inspector.engines.workers.worker_memory import worker_limits
 from inspector.errors import (
     InspectorError,
     StartLimitError,

@@ -37,6 +37,7 @@ from inspector.hlo.reading.field_numbers import (
 from inspector.hlo.reading.instruction_messages import Parts
 from inspector.hlo.reading.message_offsets import Outline, outline
 from inspector.hlo.reading.row_index import RowsById
+from inspector.support.field_equality import OfFields
 from inspector.toolchain.schema import Schema, installed_schema
 
 _SINGULAR = (
@@ -64,7 +65,7 @@ class Coded:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RowLists:
+class RowLists(OfFields):
     """A column of lists of rows.
 
     Attributes:

@@ -47,7 +47,7 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "full-rewrite"
 _CUTTING = frozenset({"slice", "dynamic-slice", "bitcast", "parameter", "constant"})
-_WRITING = ("select", "add", "concatenate", "convert", "dynamic-update-slice", "scatter")
+_WRITING = ("select", "add", "concatenate", "convert", *UPDATES)
 _CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
 _READ = (
     "The program also reads the array as it was before, and XLA may copy it for that: the proof shows whether it does."

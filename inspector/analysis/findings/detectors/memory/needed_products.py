@@ -26,11 +26,11 @@ class NeededProducts:
         for value, name in subject.calls.values(PRODUCTS) if subject.calls is not None else ():
             if phases(name) == ("recomputed",):
                 found = self._known.setdefault((name, own_frame(value.instruction.frames)), [])
-                found.append((_elements(value.instruction), _is_needed(value)))
+                found.append((result_elements(value.instruction), _is_needed(value)))
 
     def has(self, product: Instruction) -> bool:
         """Reports whether the backward pass reads an optimized product, or it is not known."""
-        found, size = [*self._alike(product)], _elements(product)
+        found, size = [*self._alike(product)], result_elements(product)
         parts = [is_needed for whole, is_needed in found if size <= whole <= size * self._device_count]
         return any(parts) or not parts
 
@@ -39,7 +39,8 @@ class NeededProducts:
             yield from self._known.get((name, own_frame(product.frames)), ())
 
 
-def _elements(value: Instruction) -> int:
+def result_elements(value: Instruction) -> int:
+    """Returns the number of elements of the first array of a result."""
     return math.prod(next(iter(value.shape.leaves)).dimensions)  # a library's product has a workspace too
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.findings.before import MOVING
-from inspector.analysis.findings.detectors.memory.needed_products import NeededProducts
+from inspector.analysis.findings.detectors.memory.needed_products import NeededProducts, result_elements
 from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.exchange_chains import is_by_element, readers_of
 from inspector.analysis.findings.finding import Finding
@@ -20,6 +19,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame, line_text, own_frame, phases
 from inspector.platforms import Peak
+from inspector.support.machine_memory import machine_memory
 from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
@@ -99,7 +99,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     after = subject.peak_bytes + kept
     if is_cpu and kept > _MOST_KEPT_ON_CPUS * subject.peak_bytes:
         return  # CPUs take long to write and read large arrays, and the checkpoint may be there to save them
-    if not kernels or after > _ROOM * room:
+    if not kernels or not kept or after > _ROOM * room:
         return
     whole = subject.seconds(kernels)
     if isinstance(whole, Unavailable) or not whole:
@@ -131,10 +131,8 @@ def _memory(subject: Subject, peak: Peak) -> int | Unavailable:
     program = subject.compiled.program
     if not isinstance(peak.memory_bytes, Unavailable) or program.platform != "cpu":
         return peak.memory_bytes
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // program.device_count
-    except (AttributeError, OSError, ValueError):  # Windows
-        return Unavailable("the memory of this machine is unknown")
+    memory, _ = machine_memory()
+    return memory // program.device_count if memory else Unavailable("the memory of this machine is unknown")
 
 
 def _repeated_lines(subject: Subject, found: Iterable[Instruction]) -> frozenset[Frame | None]:
@@ -202,11 +200,11 @@ class _Merged:
         if subject.compiled.program.device_count > 1:
             return  # they have parts of the arrays before optimization
         for value, name in subject.calls.values(("dot",)) if subject.calls is not None else ():
-            self._sizes.setdefault(name, set()).add(_elements(value.instruction))
+            self._sizes.setdefault(name, set()).add(result_elements(value.instruction))
 
     def recomputed_part(self, product: Instruction) -> float:
         """Returns the part of a product that is recomputed, from 0 to 1."""
-        size, sizes = _elements(product), self._sizes.get(product.op_name, ())
+        size, sizes = result_elements(product), self._sizes.get(product.op_name, ())
         return max((each for each in sizes if each <= size), default=size) / size
 
 
@@ -215,9 +213,9 @@ def _saved_moves(value: Instruction, part: float) -> int:
 
     It merges the kernels that read the whole part. A part of a merged product is copied by a kernel that also does other work.
     """
-    size = round(part * _elements(value))
+    size = round(part * result_elements(value))
     readers = {each.name: each for each in readers_of(value)}.values()
-    merged = sum(is_by_element(each) and _elements(each) == size for each in readers)
+    merged = sum(is_by_element(each) and result_elements(each) == size for each in readers)
     return max(0, merged - 1) + (any(map(_has_copy, readers)) if part < 1 else 0)
 
 
@@ -231,7 +229,3 @@ def _writes_beside(module: Module) -> bool:
     """Reports whether stacked arrays are written beside other kernels, as by XLA for GPUs since JAX 0.12."""
     starts = module.columns.rows_of("async-start".__eq__)
     return any(module.at(row).called_computations[0].root.opcode == "fusion" for row in starts)
-
-
-def _elements(value: Instruction) -> int:
-    return math.prod(next(iter(value.shape.leaves)).dimensions)  # a library's product has a workspace too

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code, path_keys
 from inspector.analysis.findings.dataflow import Value, is_tuple, results, source, updated_parameters
+from inspector.analysis.findings.detectors.memory.loop_slices import COPYING
 from inspector.analysis.findings.edits import Donate
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.products import PRODUCTS
@@ -141,7 +142,7 @@ def _copies(subject: Subject, updated: Sequence[_Update], copied: Collection[int
     numbers = {each.donation.argument.parameter for each in updated} - {*copied}
     for parameter in subject.module.entry.parameters:
         for user in parameter.users if parameter.parameter_number in numbers else ():
-            if user.opcode in _COPYING and user.name in subject.points and _is_same(user, parameter):
+            if user.opcode in COPYING and user.name in subject.points and _is_same(user, parameter):
                 yield user.name
 
 
@@ -179,7 +180,6 @@ def _read_later(module: Module, updated: Sequence[_Update], position: Mapping[st
     return found
 
 
-_COPYING = frozenset({"copy", "copy-start"})
 _VIEWS = frozenset({"bitcast", "get-tuple-element"})
 
 

@@ -16,6 +16,7 @@ from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
+from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import merged_names
 from inspector.support.units import format_bytes
@@ -90,9 +91,11 @@ def _finding(subject: Subject, kind: str, deferred: _Deferred, members: Sequence
 
 
 def _once_s(exchange: Exchange, deferred: _Deferred) -> float:
-    """Returns the seconds of the collective after the loop, which has the data of all iterations if they are stacked."""
+    """Returns the seconds of the collective after the loop, in each run of the loop: if results are stacked, it has the data of all iterations."""
+    known = trip_count(deferred.loop)
+    trips = exchange.executions if isinstance(known, Unavailable) or not known else known
     sent_s = float(exchange.price.known_s) - exchange.latency_s
-    return exchange.latency_s + sent_s * (exchange.executions if deferred.is_stacked else 1)
+    return (exchange.latency_s + sent_s * (trips if deferred.is_stacked else 1)) * exchange.executions / trips
 
 
 def _deferred(value: Value) -> _Deferred | None:
@@ -102,13 +105,13 @@ def _deferred(value: Value) -> _Deferred | None:
     if reduction is None or reduction.root.opcode not in _CALLS or not loops:
         return None
     calls = value.calls[: loops[-1] + 1]
-    found = [use.user for use in uses(value)]
-    while len(found) == 1 and found[0] is not None and found[0].instruction.opcode in _UNIT_DIMENSIONS:
-        found = [use.user for use in uses(found[0])]
-    if len(found) != 1 or found[0] is None:
+    found = [*uses(value)]
+    while len(found) == 1 and found[0].user is not None and found[0].user.instruction.opcode in _UNIT_DIMENSIONS:
+        found = [*uses(found[0].user)]
+    if len(found) != 1 or found[0].user is None:
         return None
-    kept = found[0]
-    is_stacked = kept.instruction.opcode == "dynamic-update-slice"
+    kept = found[0].user
+    is_stacked = kept.instruction.opcode == "dynamic-update-slice" and found[0].operand == 1
     if not is_stacked and kept.instruction.opcode != reduction.root.opcode:
         return None
     if any(use.user is not None for use in uses(kept)):
@@ -124,11 +127,16 @@ def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> 
     taken, body = element.instruction, calls[-1].called_computations[0]
     if taken.opcode != "get-tuple-element" or taken.operands[0] not in body.parameters or body.root.opcode != "tuple":
         return False
-    number = taken.tuple_index
+    number, loop = taken.tuple_index, calls[-1]
+    ends_loop = any(
+        each.opcode != "get-tuple-element" or (each.tuple_index == number and each.users)
+        for condition in loop.called_computations[1:]
+        for each in condition.parameters[0].users
+    )
     users = [
         use.user
         for each in taken.operands[0].users
         if each.opcode != "get-tuple-element" or each.tuple_index == number
         for use in uses(Value(each, calls))
     ]
-    return source(Value(body.root.operand(number), calls)) == kept and users == [kept]
+    return not ends_loop and source(Value(body.root.operand(number), calls)) == kept and users == [kept]

@@ -168,7 +168,7 @@ def _finding(
     computed, gathers = whole_versions(subject, _split_beside(wholes), first.device_count) if is_state else ([], [])
     if gathers:  # otherwise the arrays that are computed from the state may be gathered instead
         times |= dict.fromkeys(computed, 1 - 1 / first.device_count) | {each.name: 1.0 for each in gathers}
-    freed = {**copies, **{name: subject.module.instruction(name) for name in (each.name for each in gathers)}}
+    freed = {**copies, **{each.name: each for each in gathers}}
     saved = min(saved + sum(map(_result_bytes, _at_peak(subject, freed))), subject.peak_bytes or saved)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {first.device_count} devices"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from inspector.engines.workers import machine_memory
-from inspector.engines.workers.machine_memory import machine_memory as memory
-from inspector.engines.workers.machine_memory import most_workers, worker_limits
+from inspector.engines.workers import worker_memory
+from inspector.engines.workers.worker_memory import most_workers, worker_limits
+from inspector.support import machine_memory
+from inspector.support.machine_memory import machine_memory as memory
 
 GIB = 1 << 30
 
@@ -57,6 +58,6 @@ def test_without_memory_information(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_workers_follow_it(there: int, workers: int, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_memory, "machine_memory", lambda: (there, ""))
+    monkeypatch.setattr(worker_memory, "machine_memory", lambda: (there, ""))
     assert most_workers() == workers
     assert worker_limits() == limits
