@@ -506,3 +506,41 @@ def test_state_is_split_like_its_parameters_over_all_their_axes() -> None:
     assert proof.gain_s == pytest.approx(before.roofline().total.least_s - after.roofline().total.least_s, rel=0.01)
     assert finding.gain_bytes <= proof.gain_bytes
     assert (0.2 if merges else 0.0) * proof.gain_s <= finding.gain_s < 1.1 * proof.gain_s
+
+
+def distilled(student: Any, teacher: Any, x: jax.Array, clean: jax.Array) -> Any:
+    def network(params: Any, x: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ params["w"]) @ params["v"]
+
+    target = network(teacher, clean).mean(0)
+    return jax.grad(lambda student: jnp.mean((network(student, x).mean(0) - target) ** 2))(student)
+
+
+PARTS = {"w": array((64, 128), None, "m", mesh=DM), "v": array((128, 64), "m", mesh=DM)}
+WHOLE = {"w": array((64, 128), mesh=DM), "v": array((128, 64), mesh=DM)}
+BATCH = array((64, 64), "d", mesh=DM)
+
+
+@pytest.mark.parametrize(
+    "target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("tpu:v5e:2x4", marks=needs_tpu)]
+)
+def test_a_teacher_beside_its_split_student(target: str) -> None:
+    """GPUs join the products of both into one kernel, whose results differ between the devices."""
+    (finding,) = found((distilled, (PARTS, WHOLE, BATCH, BATCH)), target)
+    assert finding.title == (
+        "`teacher['v']`, `teacher['w']` (64 KiB per device) are whole on each of the 2 devices of axis m, although the same arrays of"
+        " `student` are split."
+    )
+    assert finding.gain_bytes == 32768
+    assert finding.edits == (SplitParameter(2, 0, "m"), SplitParameter(3, 1, "m"))
+    assert target != "cpu:8" or finding.prove(run=False).verdict == "proven"
+
+
+def test_a_teacher_that_is_split() -> None:
+    assert not found((distilled, (PARTS, PARTS, BATCH, BATCH)))
+
+
+def test_a_teacher_with_inputs_of_its_own() -> None:
+    """Each device computes the targets of its own inputs."""
+    clean = array((64, 64), ("d", "m"), mesh=DM)
+    assert not found((distilled, (PARTS, WHOLE, BATCH, clean)))

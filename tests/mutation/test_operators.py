@@ -105,7 +105,8 @@ def test_an_import_time_line_runs_the_tests_of_its_function_or_module() -> None:
 def test_untested_lines_are_assigned_to_tests_that_import_the_module() -> None:
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
     assert runners.by_name("inspector/engines/workers/worker_main.py") == [
-        f"tests/engines/workers/test_{name}.py" for name in ("worker_main", "worker_engine", "worker_lane", "worker_memory")
+        f"tests/engines/workers/test_{name}.py"
+        for name in ("worker_main", "worker_engine", "worker_lane", "worker_memory")
     ]
     assert runners.by_name("inspector/hlo/reading/single_instructions.py") == [
         "tests/analysis/profile/test_joining.py",

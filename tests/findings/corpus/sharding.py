@@ -114,6 +114,39 @@ def one_of_two_weights_of_the_experts() -> Program:
     return experts, (params, split(8, 1024, 512, spec=("data",), mesh=DATA))
 
 
+def distilled(split_teacher: bool, own_inputs: bool = False) -> Program:
+    """The student is split over `model`; the teacher may see its own inputs, split over all devices."""
+
+    def train_step(student: Any, teacher: Any, x: Any, clean: Any) -> Any:
+        def network(params: Any, x: Any) -> Any:
+            return jax.nn.relu(x @ params["up"]) @ params["down"]
+
+        target = network(teacher, clean if own_inputs else x).mean(0)
+        gradients = jax.grad(lambda student: jnp.mean((network(student, x).mean(0) - target) ** 2))(student)
+        return sgd(student, gradients)
+
+    parts = {"up": split(1024, 8192, spec=(None, "model")), "down": split(8192, 1024, spec=("model",))}
+    whole = {"up": split(1024, 8192), "down": split(8192, 1024)}
+    batch, clean = split(512, 1024, spec=("data",)), split(512, 1024, spec=(("data", "model"),))
+    return jax.jit(train_step, donate_argnums=(0,)), (parts, parts if split_teacher else whole, batch, clean)
+
+
+@planted("replicated-argument", *EIGHT, also={"axis-order": (TPUS,), "exposed-communication": (TPUS,)})
+def teacher_of_a_split_student() -> Program:
+    return distilled(split_teacher=False)
+
+
+@silent("replicated-argument", *EIGHT, also={"axis-order": (TPUS,)})
+def split_teacher_of_a_split_student() -> Program:
+    return distilled(split_teacher=True)
+
+
+@silent("replicated-argument", *EIGHT, also={"axis-order": (TPUS,), "exposed-communication": (TPUS,)})
+def teacher_with_inputs_of_its_own() -> Program:
+    """Each device computes the targets of its own inputs, so that it needs the whole teacher."""
+    return distilled(split_teacher=False, own_inputs=True)
+
+
 @silent("replicated-argument", *EIGHT)
 def moments_that_are_split() -> Program:
     return adam_step("data")

@@ -156,7 +156,7 @@ def _finding(subject: Subject, found: Sequence[_Hidden], flags: Mapping[str, str
     collective = first.collective
     exposed_s = sum(each.exposed_s for each, _, _ in found)
     total_s = sum(each.price.known_s * each.executions for each, _, _ in found)
-    line = subject.at_line(beside.origin.frames) or f" {beside.name}"
+    line = subject.at_line(beside.origin.frames) or f" of `{beside.name}`"
     what = f"The {collective.opcode}" if len(found) == 1 else f"{len(found)} {collective.opcode}s"
     title = (
         f"{what}{over(collective.axes)}{subject.at_line(collective.origin.frames)}: the device waits {format_seconds(exposed_s)} for"

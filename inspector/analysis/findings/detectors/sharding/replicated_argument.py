@@ -1,11 +1,13 @@
 """Large arguments that are whole on every device along a mesh axis that splits other arguments.
 
-Three kinds are reported:
+Four kinds are reported:
   - State of an optimizer: the program combines it element by element only, so that no device needs it whole.
   - Arguments of which each device only reads the part at its place along the axis, together at least a tenth of the peak
     memory.
   - An argument of at least a tenth of the peak memory, if most other weights below the same argument are split over the
     axis.
+  - Arrays of an argument, together at least a tenth of the peak memory, if those of the same paths and shapes below another
+    argument are split, as the weights of a teacher beside those of its student.
 
 Weights that are whole on all devices of an axis that splits the batch are data parallelism, and no mistake: the devices along
 the axis use them with different data. They are left out, unless other weights of the argument are gathered over the axis (FSDP).
@@ -126,6 +128,7 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     versions = _versions(subject, [each for each in arrays if each.number in wholes], arrays)
     states: dict[tuple[str, ...], list[_Whole]] = {}
     parts: dict[tuple[str, tuple[str, ...], bool], list[_Whole]] = {}
+    copies: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
     others: list[_Whole] = []
     for array in arrays:
         whole, root = wholes.get(array.number), argument_root(array.name)
@@ -145,9 +148,18 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
                 subject, group, f"although each device reads only a part of them{how}", caution=_PART_CAUTION
             )
     for each in others:
-        if each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
+        if (beside := counterparts.elsewhere(each)) and not _has_own_data(subject, each, arrays, beside):
+            copies.setdefault((argument_root(each.array.name), each.axes), []).append(each)
+        elif each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
             although = f"although other arrays of `{argument_root(each.array.name)}` are split"
             yield _finding(subject, [each], although, caution=_ARGUMENT_CAUTION)
+    for group in copies.values():
+        if sum(each.byte_size for each in group) >= LEAST_PART * subject.peak_bytes:
+            numbers = {number for each in group for number in counterparts.elsewhere(each)}
+            roots = {argument_root(each.name): None for each in arrays if each.number in numbers}
+            beside = format_list([f"`{root}`" for root in roots])
+            caution = f"Their products then communicate as those of {beside} do, which takes time. They may be whole on purpose."
+            yield _finding(subject, group, f"although the same arrays of {beside} are split", caution=caution)
 
 
 def _finding(
@@ -359,11 +371,14 @@ class _Counterparts:
     def __init__(self, arrays: Iterable[ArraySharding]) -> None:
         """Indexes the arrays by shape, axis and the ends of their paths."""
         self._split: dict[tuple[tuple[int, ...], str, tuple[str, ...]], list[tuple[int | None, int]]] = {}
+        self._same: dict[tuple[tuple[int, ...], str, tuple[str, ...]], dict[str, int]] = {}
         for each in arrays:
             if isinstance(each.sharding, Unavailable):
                 continue
             keys = path_keys(each.name)
             for dimension, axes in enumerate(each.sharding.axes):
+                for axis in axes if keys and each.number is not None else ():
+                    self._same.setdefault((each.shape, axis, keys), {})[argument_root(each.name)] = each.number
                 for axis, first in itertools.product(axes, range(len(keys))):
                     found = self._split.setdefault((each.shape, axis, keys[first:]), [])
                     if len(found) < 2:  # one of them is another array
@@ -375,6 +390,11 @@ class _Counterparts:
         ends = (self._split.get((array.shape, axis, keys[first:]), ()) for first in range(len(keys)))
         others = (dimension for end in ends for number, dimension in end if number != array.number)
         return next(others, -1)
+
+    def elsewhere(self, whole: _Whole) -> list[int]:
+        """Returns the arguments of the array's shape and whole path below other parameters of the function that its first axis splits."""
+        same = self._same.get((whole.array.shape, whole.axis, path_keys(whole.array.name)), {})
+        return [number for root, number in same.items() if root != argument_root(whole.array.name)]
 
     def splits(self, array: ArraySharding, sharding: Sharding) -> list[tuple[int, str]]:
         """Returns the dimensions and axes that split the counterpart, and not the array, in the order of the mesh; none if they do not divide it."""
@@ -496,6 +516,23 @@ def _is_data_parallel(
         {each.name for each in over_axis},
         positions.tolist(),
     )  # fmt: skip
+
+
+def _has_own_data(
+    subject: Subject, whole: _Whole, arrays: Sequence[ArraySharding], beside: Collection[int | None]
+) -> bool:
+    """Reports whether an array is data parallel over an axis that splits the same array of other arguments.
+
+    If no other argument is split over the axis, there are no data of which the devices have parts. XLA may then join the products of
+    both arrays into one kernel, whose results differ between the devices.
+    """
+    weights = {argument_root(each.name) for each in arrays if each.number in {*beside, whole.parameter}}
+    has_data = any(
+        _splits(each, whole.axis)
+        for each in arrays
+        if each.kind == "argument" and argument_root(each.name) not in weights
+    )
+    return has_data and _is_data_parallel(subject, whole, arrays, beside)
 
 
 def _uses(subject: Subject, parameter: int | None) -> Reached:
