@@ -213,14 +213,8 @@ def by_hand(fun: Any, spec: Any = None) -> Program:
     return manual(fun, (P("d"), spec or P()), P("d")), (X, array((256, 256), *(spec or ())))
 
 
-def on_gpus(program: Program) -> list[Finding]:
-    findings = inspector.lower(program[0], *program[1]).compile(target="gpu:h100:8").findings(kinds=["resharding"])
-    assert not findings.unknown
-    return [*findings, *findings.folded]
-
-
-def found(program: Program) -> list[Finding]:
-    findings = inspector.lower(program[0], *program[1]).compile(target="cpu:8").findings(kinds=["resharding"])
+def found(program: Program, target: str = "cpu:8") -> list[Finding]:
+    findings = inspector.lower(program[0], *program[1]).compile(target=target).findings(kinds=["resharding"])
     assert not findings.unknown
     return [*findings, *findings.folded]
 
@@ -325,7 +319,7 @@ LARGE = array((2048, 2048), "columns", mesh=FLAT), array((2048, 2048), mesh=FLAT
 
 @needs_gpu
 def test_the_proof_of_a_detour_by_hand_removes_its_permutes() -> None:
-    (other,) = on_gpus(by_hand(activation_exchanged_and_back))
+    (other,) = found(by_hand(activation_exchanged_and_back), "gpu:h100:8")
     assert isinstance(other.edits, Unavailable)  # between the exchanges, the shapes are others
     fun, args = by_hand(sent_and_back_in_a_scan)
     (finding,) = inspector.lower(fun, *args).compile(target="gpu:h100:8").findings(kinds=["resharding"])
@@ -402,7 +396,7 @@ def test_without_the_constraint_nothing_is_communicated() -> None:
     ],
 )
 def test_the_gain_of_arrays_that_a_loop_carries_is_that_of_the_proof(program: Program, count: int) -> None:
-    (finding,) = on_gpus(program)
+    (finding,) = found(program, "gpu:h100:8")
     assert sum(name.startswith("all-to-all") for name in finding.instructions) == count
     proof = finding.prove()
     assert proof.verdict == "proven"
@@ -468,3 +462,88 @@ def test_no_more_memory_than_the_temporaries_take() -> None:
     assert "involuntary full rematerialization" in finding.title
     assert not isinstance(compiled.memory, Unavailable)
     assert 0 <= finding.gain_bytes <= compiled.memory.temp_bytes < 1 << 20
+
+
+TWO = mesh_of((4, 2), ("d", "m"))
+UP, DOWN = array((256, 1024), None, "m", mesh=TWO), array((1024, 256), "m", mesh=TWO)
+ROWS = array((4096, 256), "d", mesh=TWO)
+
+
+def constrained_hidden(up: Any, down: Any, x: Any) -> Any:
+    h = constrain(jax.nn.gelu(x @ up), "d", mesh=TWO)
+    return h @ down
+
+
+def constrained_hidden_of_a_step(up: Any, down: Any, x: Any) -> Any:
+    return jax.grad(lambda w: (constrained_hidden(*w, x) ** 2).mean())((up, down))
+
+
+def constrained_hidden_of_layers(up: Any, down: Any, x: Any) -> Any:
+    return jax.lax.scan(lambda x, w: (constrain(constrained_hidden(*w, x), "d", mesh=TWO), None), x, (up, down))[0]
+
+
+STACKED = array((3, 256, 1024), None, None, "m", mesh=TWO), array((3, 1024, 256), None, "m", mesh=TWO)
+
+
+@pytest.mark.parametrize(
+    ("program", "weights", "target"),
+    [
+        (constrained_hidden, (UP, DOWN), "cpu:8"),
+        (constrained_hidden_of_layers, STACKED, "cpu:8"),
+        (constrained_hidden_of_a_step, (UP, DOWN), "cpu:8"),
+        pytest.param(constrained_hidden_of_a_step, (UP, DOWN), "gpu:h100:8", marks=needs_gpu),
+        pytest.param(constrained_hidden_of_a_step, (UP, DOWN), "tpu:v5e:2x4", marks=needs_tpu),
+    ],
+)
+def test_a_constraint_between_split_products(program: Any, weights: Any, target: str) -> None:
+    """GPUs and TPUs gather a weight for it, and only the backward pass is slower."""
+    (finding,) = found((program, (*weights, ROWS)), target)
+    assert finding.title.startswith("f32[4096, 1024] is constrained at test_resharding.py:")
+    assert finding.title.endswith(
+        " to be whole along m, although the products that make it and that use it are split along it."
+    )
+    assert finding.share > 0.01
+    proof = finding.prove(run=False)
+    assert not target.startswith("gpu") or proof.verdict == "proven"
+
+
+@pytest.mark.parametrize("spec", [("d", "m"), (("d", "m"),), (None, "m")])
+def test_constraints_that_keep_or_use_the_axis(spec: Any) -> None:
+    """The hidden layer is split by columns, or by rows along the axis too, for which the weights are gathered on purpose."""
+
+    def program(up: Any, down: Any, x: Any) -> Any:
+        return constrain(jax.nn.gelu(x @ up), *spec, mesh=TWO) @ down
+
+    assert not [each for each in found((program, (UP, DOWN, ROWS))) if "to be whole" in each.title]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        (UP, array((1024, 256), mesh=TWO)),
+        (array((256, 1024), mesh=TWO), DOWN),
+        (UP, array((1024, 256), None, "m", mesh=TWO)),
+    ],
+)
+def test_constraints_beside_products_that_are_not_split(weights: Any) -> None:
+    others = found((constrained_hidden, (*weights, ROWS)))
+    assert not [each for each in others if "to be whole" in each.title]
+
+
+def gradient_of_a_detour(up: Any, down: Any, x: Any) -> Any:
+    """The products are split, so that only the backward pass of GPUs and TPUs exchanges, and only once."""
+
+    def loss(up: Any, down: Any) -> Any:
+        h = constrain(jax.nn.gelu(x @ up), "d", mesh=TWO)
+        return ((constrain(h * 0.5, "d", "m", mesh=TWO) @ down) ** 2).sum()
+
+    return jax.grad(loss, (0, 1))(up, down)
+
+
+@pytest.mark.parametrize(
+    "target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("tpu:v5e:2x4", marks=needs_tpu)]
+)
+def test_a_detour_of_a_product_that_is_split(target: str) -> None:
+    (finding,) = found((gradient_of_a_detour, (UP, DOWN, ROWS)), target)
+    assert finding.title.startswith("f32[4096, 1024] is resharded at test_resharding.py:")
+    assert finding.share > 0.05

@@ -17,7 +17,9 @@ def argument_behind(collective: Instruction) -> Instruction | None:
         if each.row in seen:
             continue
         seen.add(each.row)
-        if each.opcode == "parameter" or (
+        if (given := _operand_outside(each)) is not None:  # TPUs have collectives in fusions
+            waiting.append(given)
+        elif each.opcode == "parameter" or (
             each.opcode == "get-tuple-element" and each.operands[0].opcode == "parameter"
         ):
             found[each.row] = each
@@ -30,3 +32,13 @@ def argument_behind(collective: Instruction) -> Instruction | None:
         else:
             return None
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _operand_outside(parameter: Instruction) -> Instruction | None:
+    """Returns the operand of the fusion or asynchronous operation that a parameter is; None for others."""
+    if parameter.opcode != "parameter" or parameter.computation.is_entry or parameter.parameter_number is None:
+        return None
+    callers = parameter.module.callers.get(parameter.computation.name, ())
+    if len(callers) != 1 or callers[0].opcode not in ("fusion", "async-start"):
+        return None
+    return callers[0].operand(parameter.parameter_number)

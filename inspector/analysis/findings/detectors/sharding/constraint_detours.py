@@ -14,6 +14,7 @@ from inspector.analysis.findings.detectors.sharding.operation_keys import Key, k
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.hlo.module import Instruction
+from inspector.hlo.source import Frame
 
 _BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
@@ -26,13 +27,15 @@ class ConstraintDetour(NamedTuple):
     Attributes:
       there, back: the constraints.
       again: further constraints to B in between.
-      had: whether the array is known to have had A. That of a product is only known from the collectives at both changes.
+      calls: the calls and loops around them.
+      had: whether the array is known to have had A. That of a product is known from its operands, or from the collectives at both changes.
       beside_there, beside_back: the operations beside the changes.
     """
 
     there: Instruction
     back: Instruction
     again: tuple[Instruction, ...]
+    calls: tuple[Instruction, ...]
     had: bool
     beside_there: frozenset[Key]
     beside_back: frozenset[Key]
@@ -60,20 +63,24 @@ def constraint_detours(before: Before, arguments: dict[int, str]) -> Iterator[Co
                 frozenset(key for each in instructions for key in keys_in(each))
                 for instructions in ((there, *there.operands, *there.users), (back, *before_back, *back.users))
             )
-            yield ConstraintDetour(there, back, again, bool(known), *beside)
+            yield ConstraintDetour(there, back, again, ways[0], bool(known), *beside)
 
 
 def grouped(detours: Sequence[ConstraintDetour]) -> list[list[ConstraintDetour]]:
     """Returns detours in groups whose constraints have a line or a way back in common.
 
     A backward pass goes there and back by the same constraints. Of two detours of which one begins where the other ends, as in A to B to A
-    to B, one is left: its remedy makes the other unnecessary.
+    to B, one is left: its remedy makes the other unnecessary. So is one of two between the same lines in opposite directions: the backward
+    pass goes the way back.
     """
     groups: list[list[ConstraintDetour]] = []
-    starts, ends = set[int](), set[int]()
+    starts, ends, ways = set[int](), set[int](), set[tuple[tuple[Frame, ...], tuple[Frame, ...]]]()
     for detour in sorted(detours, key=lambda each: not each.had):
         if detour.there.row in ends or detour.back.row in starts:
             continue
+        if (detour.back.frames, detour.there.frames) in ways:
+            continue
+        ways.add((detour.there.frames, detour.back.frames))
         starts.update(each.row for each in (detour.there, *detour.again))
         ends.add(detour.back.row)
         joined = [g for g in groups if any(_is_together(detour, each) for each in g)]

@@ -129,7 +129,7 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     states: dict[tuple[str, ...], list[_Whole]] = {}
     parts: dict[tuple[str, tuple[str, ...], bool], list[_Whole]] = {}
     copies: dict[tuple[str, tuple[str, ...]], list[_Whole]] = {}
-    others: list[_Whole] = []
+    rest: list[_Whole] = []
     for array in arrays:
         whole, root = wholes.get(array.number), argument_root(array.name)
         if whole is not None and whole.parameter in versions and _is_by_element(subject, array):
@@ -137,7 +137,7 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
         elif (part := _read_in_part(subject, array)) is not None:
             parts.setdefault((root, part.axes, part.is_sliced_by_hand), []).append(part)
         elif whole is not None:
-            others.append(whole)
+            rest.append(whole)
     for group in states.values():
         if sum(each.saved_bytes for each in group) >= LEAST_SHARE * subject.peak_bytes:
             yield _finding(subject, group, "although the program only combines them element by element", is_state=True)
@@ -147,7 +147,7 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
             yield _finding(
                 subject, group, f"although each device reads only a part of them{how}", caution=_PART_CAUTION
             )
-    for each in others:
+    for each in rest:
         if (beside := counterparts.elsewhere(each)) and not _has_own_data(subject, each, arrays, beside):
             copies.setdefault((argument_root(each.array.name), each.axes), []).append(each)
         elif each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
@@ -157,9 +157,9 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
         if sum(each.byte_size for each in group) >= LEAST_PART * subject.peak_bytes:
             numbers = {number for each in group for number in counterparts.elsewhere(each)}
             roots = {argument_root(each.name): None for each in arrays if each.number in numbers}
-            beside = format_list([f"`{root}`" for root in roots])
-            caution = f"Their products then communicate as those of {beside} do, which takes time. They may be whole on purpose."
-            yield _finding(subject, group, f"although the same arrays of {beside} are split", caution=caution)
+            others = format_list([f"`{root}`" for root in roots])
+            caution = f"Their products then communicate as those of {others} do, which takes time. They may be whole on purpose."
+            yield _finding(subject, group, f"although the same arrays of {others} are split", caution=caution)
 
 
 def _finding(
@@ -371,13 +371,13 @@ class _Counterparts:
     def __init__(self, arrays: Iterable[ArraySharding]) -> None:
         """Indexes the arrays by shape, axis and the ends of their paths."""
         self._split: dict[tuple[tuple[int, ...], str, tuple[str, ...]], list[tuple[int | None, int]]] = {}
-        self._same: dict[tuple[tuple[int, ...], str, tuple[str, ...]], dict[str, int]] = {}
+        self._same: dict[tuple[tuple[int, ...], str, tuple[str, ...]], dict[str, int | None]] = {}
         for each in arrays:
             if isinstance(each.sharding, Unavailable):
                 continue
             keys = path_keys(each.name)
             for dimension, axes in enumerate(each.sharding.axes):
-                for axis in axes if keys and each.number is not None else ():
+                for axis in axes if keys else ():
                     self._same.setdefault((each.shape, axis, keys), {})[argument_root(each.name)] = each.number
                 for axis, first in itertools.product(axes, range(len(keys))):
                     found = self._split.setdefault((each.shape, axis, keys[first:]), [])
@@ -391,7 +391,7 @@ class _Counterparts:
         others = (dimension for end in ends for number, dimension in end if number != array.number)
         return next(others, -1)
 
-    def elsewhere(self, whole: _Whole) -> list[int]:
+    def elsewhere(self, whole: _Whole) -> list[int | None]:
         """Returns the arguments of the array's shape and whole path below other parameters of the function that its first axis splits."""
         same = self._same.get((whole.array.shape, whole.axis, path_keys(whole.array.name)), {})
         return [number for root, number in same.items() if root != argument_root(whole.array.name)]

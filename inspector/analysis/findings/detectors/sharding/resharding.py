@@ -1,8 +1,9 @@
 """Changes of shardings that cost more than they should.
 
-Four kinds are reported:
+Five kinds are reported:
   - Full rematerializations.
   - An array whose sharding the user changes from A to B and back to A without need.
+  - An array that a constraint makes whole between two products that are split.
   - The same by hand in a `shard_map`.
   - A collective in a `shard_map` of whose result each device only takes its own part.
 """
@@ -13,9 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.before import full_name
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.detectors.sharding.constrained_products import constrained_products
 from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     ConstraintDetour,
     argument_shardings,
+    behind,
     constraint_detours,
     grouped,
 )
@@ -23,6 +27,7 @@ from inspector.analysis.findings.detectors.sharding.detour_collectives import de
 from inspector.analysis.findings.detectors.sharding.full_rematerialization import full_rematerialization
 from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.detectors.sharding.own_part import own_parts
+from inspector.analysis.findings.detectors.sharding.product_splits import Splits, axes_of_result, splits_of
 from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
 from inspector.analysis.findings.exchange_chains import at_ends_of_loops, saved_with
 from inspector.analysis.findings.finding import Finding
@@ -50,6 +55,7 @@ def resharding(subject: Subject) -> Iterator[Finding]:
         stacks = [lines_of(each) for detour in detours for each in (detour.there.frames, detour.back.frames)]
         if not any(is_same_line(one, other) for one in stacks for other in copied):  # XLA copies the whole array there
             yield _detour(subject, detours, saved)
+    yield from constrained_products(subject, KIND, _inserted(subject))
     if subject.calls is not None:
         for detour in manual_detours(subject.calls):
             yield from _manual(subject, detour)
@@ -71,12 +77,24 @@ def _detours(subject: Subject) -> Iterator[tuple[list[ConstraintDetour], Mapping
     collectives = _inserted(subject)
     if not collectives or subject.calls is None:
         return
-    for detours in grouped([*constraint_detours(subject.calls, argument_shardings(subject))]):
+    splits = splits_of(subject, subject.calls)
+    found = constraint_detours(subject.calls, argument_shardings(subject))
+    for detours in grouped([each._replace(had=each.had or _is_made_so(each, splits)) for each in found]):
         moved = detour_collectives(subject, detours, collectives)
         if moved is not None and (any(each.had for each in detours) or moved.is_changed):
             own = [subject.module.instruction(each.name) for each in moved.collectives]
             exchanges = dict.fromkeys((*own, *at_ends_of_loops(own, {each.name for each in collectives})))
             yield detours, saved_with(subject, [*exchanges], moved.saved_part)
+
+
+def _is_made_so(detour: ConstraintDetour, splits: Splits) -> bool:
+    """Reports whether a product makes the array with the sharding to which it is changed back, by the operands that are arguments."""
+    products = [each for each in behind(detour.there.operands[0]) if each.opcode == "dot"]
+    wanted = splits.constraints.get(detour.back.name, ())
+    if len(products) != 1 or not any(wanted):
+        return False
+    made = Value(products[0], detour.calls)
+    return all([*axes_of_result(made, dimension, splits)] == [*axes] for dimension, axes in enumerate(wanted) if axes)
 
 
 def _detour(subject: Subject, detours: Sequence[ConstraintDetour], saved: Mapping[str, float]) -> Finding:
