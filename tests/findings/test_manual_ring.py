@@ -18,7 +18,7 @@ from tests.absent import needs_gpu, needs_tpu
 from tests.findings import overlap, rings, small
 from tests.findings.examined import all_found, peak
 from tests.findings.recorded import FOLDER, GPU, TPU, recorded
-from tests.findings.sharded import Program, array, manual
+from tests.findings.sharded import D, Program, array, manual
 
 KIND = "manual-ring"
 CALLS = {
@@ -181,3 +181,68 @@ def test_the_gain_has_the_kernel_that_takes_a_number_of_its_scan() -> None:
     (finding,) = before.findings(kinds=[KIND])
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+
+
+def shifted(x: Any) -> Any:
+    return lax.ppermute(x, "d", rings.RIGHT)
+
+
+def sum_by_hand(x: Any) -> Any:
+    def step(_: Any, carry: Any) -> Any:
+        block, total = carry
+        block = shifted(block)
+        return block, total + block
+
+    return lax.fori_loop(0, 7, step, (x, x))[1]
+
+
+def ring_by_index(x: Any, update: Callable[[Any, Any, Any], Any]) -> Any:
+    place = lax.axis_index("d")
+    whole = update(jnp.zeros((8, *x.shape)), place, x)
+    for step in range(1, 8):
+        x = shifted(x)
+        whole = update(whole, (place - step) % 8, x)
+    return whole
+
+
+@pytest.mark.parametrize("target", [pytest.param(GPU, marks=needs_gpu), pytest.param(TPU, marks=needs_tpu)])
+def test_blocks_that_are_set_by_index(target: str) -> None:
+    """Against the `all_gather`. XLA writes what is there already if the index is out of bounds."""
+
+    def program(gather: Callable[[Any], Any]) -> inspector.Compiled:
+        def body(x: Any, w: Any) -> Any:
+            return gather(x).reshape(-1, 512) @ w
+
+        fun = jax.shard_map(body, mesh=D, in_specs=(P("d"), P()), out_specs=P("d"), check_vma=False)
+        return inspector.lower(fun, array((8 * 1024, 512), "d"), array((512, 512))).compile(target=target)
+
+    ring = program(lambda x: ring_by_index(x, lambda whole, place, x: whole.at[place].set(x)))
+    (finding,) = ring.findings(kinds=[KIND])
+    assert "(7 calls, 8 devices, 2 MiB each) only puts together" in finding.title
+    saved = _seconds(ring) - _seconds(program(lambda x: lax.all_gather(x, "d")))
+    assert (0.9 if target == GPU else 0.4) * saved < finding.gain_s < 1.1 * saved
+
+
+def test_blocks_that_are_added_by_index() -> None:
+    def body(x: Any) -> Any:
+        return ring_by_index(x, lambda whole, place, x: whole.at[place // 2].add(x)).sum(0)
+
+    fun = jax.shard_map(body, mesh=D, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+    assert not all_found(KIND, fun, array((8 * 1024, 512), "d"), target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+@needs_gpu
+def test_the_rings_of_a_line_are_one_finding() -> None:
+    """One for each weight, of which one has another size."""
+
+    def body(*gradients: Any) -> Any:
+        return [sum_by_hand(each) for each in gradients]
+
+    fun = jax.shard_map(body, mesh=D, in_specs=P(), out_specs=P(), check_vma=False)
+    compiled = inspector.lower(fun, *(array((1024, n)) for n in (512, 512, 1024))).compile(target=GPU)
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert finding.title.startswith("3 rings of `ppermute`s at test_manual_ring.py:")
+    assert finding.title.endswith(
+        " (a loop, 8 devices, up to 4 MiB each) only add up the blocks that arrive: one `psum` for each does the same."
+    )
+    assert 0.5 < finding.share < 1

@@ -165,3 +165,23 @@ def test_values_for_which_the_device_has_room_may_be_kept_on_purpose() -> None:
     assert "kept on purpose: the program needs" in known
     assert "on purpose" not in full
     assert unknown.endswith("kept on purpose if the memory is free.")
+
+
+def test_the_loops_of_a_line_are_one_finding() -> None:
+    """The layers of a network that is no loop."""
+
+    def layer(w: Any, x: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda h, x: (jnp.tanh(jnp.sin(x @ w[0]) @ w[1] + h),) * 2, jnp.zeros((64, 128)), x)[1]
+
+    def network(ws: Any, x: jax.Array) -> jax.Array:
+        for w in ws:
+            x = layer(w, x)
+        return jnp.sum(x**2)
+
+    one = jax.ShapeDtypeStruct((128, 256), jnp.float32), jax.ShapeDtypeStruct((256, 128), jnp.float32)
+    (finding,) = all_found("scan-residuals", jax.grad(network), [one] * 3, XS)
+    assert finding.title.startswith("3 loops keep ")
+    assert "of their 50 iterations" in finding.title
+    assert len(finding.instructions) == 3
+    (single,) = all_found("scan-residuals", jax.grad(network), [one], XS)
+    assert finding.gain_bytes == pytest.approx(3 * single.gain_bytes, rel=0.2)

@@ -315,7 +315,7 @@ def _named(
             if operation.name in operations:
                 found.append((function, operation))
             elif operation.name in CALLS:
-                calls.setdefault(callee_of(operation), []).append((function, stablehlo.op_name(operation)))
+                calls.setdefault(callee_of(operation), []).append((function, stablehlo.name_in_function(operation)))
             return ir.WalkResult.ADVANCE
 
         each.operation.walk(visit)
@@ -331,7 +331,7 @@ def _named(
     named = (
         operation
         for function, operation in found
-        if op_names is None or is_called(function, stablehlo.op_name(operation))
+        if op_names is None or is_called(function, stablehlo.name_in_function(operation))
     )
     return iter([operation for operation in named if not stacks or _is_at(stablehlo.places(operation), stacks)])
 

@@ -300,6 +300,16 @@ def op_name(operation: Any) -> str:
     return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
 
 
+def name_in_function(operation: Any) -> str:
+    """Returns JAX's name of an operation within its function: those of the `shard_map`s around it, and its own."""
+    names, owner = [op_name(operation)], operation.parent
+    while owner is not None and owner.name != "func.func":
+        if owner.name == "sdy.manual_computation":
+            names.append(op_name(owner))
+        owner = owner.parent
+    return "/".join(name for name in reversed(names) if name)
+
+
 def places(operation: Any) -> tuple[tuple[str, int], ...]:
     """Returns file and line of the Python frames of an operation, innermost first."""
     return tuple((file, int(line)) for file, line in _PLACE.findall(str(operation.location)))

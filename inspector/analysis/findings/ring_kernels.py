@@ -16,6 +16,8 @@ _PUTTING = frozenset({
     "parameter", "constant", "bitcast", "copy", "reshape", "transpose", "broadcast", "dynamic-update-slice", "concatenate",
     "copy-start", "tuple",
 })  # fmt: skip
+_IN_BOUNDS = frozenset({"select", "dynamic-slice", "and", "reduce", "compare"})
+"""Operations beside a `dynamic-update-slice` of `x.at[i].set(block)`: it writes what is there already if `i` is out of bounds."""
 _PASSING = frozenset({
     "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "async-done", "copy-done",
     "tuple",
@@ -80,7 +82,7 @@ def _is_ring(user: Instruction, found: Mapping[str, float], prepared: Mapping[st
 def _part(subject: Subject, kernel: Instruction, arrived: set[Instruction], found: Mapping[str, float]) -> float:
     """Returns the part of a kernel's time that the ring takes, for a kernel that reads a block."""
     peak, point = subject.roofline.peak, subject.points[kernel.name]
-    opcodes = {inner.opcode for inner in _arrays(kernel)}
+    opcodes = _opcodes(kernel)
     operands = [_made_by(operand) for operand in kernel.operands if operand.shape.dimensions]
     are_blocks = all(o in arrived or o.name in found or o.opcode == "parameter" for o in operands)
     if opcodes <= _PUTTING or (opcodes <= _PUTTING | _SUMS and are_blocks):
@@ -95,7 +97,13 @@ def _part(subject: Subject, kernel: Instruction, arrived: set[Instruction], foun
 
 
 def _only_puts(kernel: Instruction) -> bool:
-    return {inner.opcode for inner in _arrays(kernel)} <= _PUTTING
+    return _opcodes(kernel) <= _PUTTING
+
+
+def _opcodes(kernel: Instruction) -> set[str]:
+    """Returns the opcodes of the operations of a kernel on arrays, without those that keep an update in bounds."""
+    found = {inner.opcode for inner in _arrays(kernel)}
+    return found - _IN_BOUNDS if "dynamic-update-slice" in found else found
 
 
 def _arrays(kernel: Instruction) -> Iterator[Instruction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.at_line import at_line
@@ -16,7 +16,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
-from inspector.hlo.source import phases
+from inspector.hlo.source import Frame, phases
 from inspector.support.units import counted, format_bytes
 
 KIND = "scan-residuals"
@@ -43,16 +43,21 @@ class _Stacked(NamedTuple):
 
 
 def scan_residuals(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for each loop whose stacked values are larger than the stack of its carries."""
+    """Yields one finding for the loops of each line whose stacked values are larger than the stack of their carries."""
     loops = [subject.module.at(row) for row in subject.module.columns.rows_of("while".__eq__)]
     backward = [loop for loop in loops if "backward" in phases(loop.op_name)]
     if not backward:
         return
     chosen = [loop for loop in backward if _is_checkpointed(subject, loop)]  # by a policy that keeps what is stacked
     taken = {source for loop in backward if loop not in chosen for source in _initial(loop)}
+    lines: dict[
+        tuple[tuple[Frame, ...], int], list[_Stacked]
+    ] = {}  # the layers of a network that is no loop have one line
     for loop in loops:
         if "backward" not in phases(loop.op_name) and (stacked := _stacked(loop, taken)) is not None:
-            yield from _finding(subject, stacked)
+            lines.setdefault((loop.frames, stacked.trips), []).append(stacked)
+    for group in lines.values():
+        yield from _finding(subject, group)
 
 
 def _room(subject: Subject) -> str:
@@ -77,21 +82,23 @@ def _is_checkpointed(subject: Subject, backward: Instruction) -> bool:
     return bool(names) and all("checkpoint" in name.split("/") for name in names)
 
 
-def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
-    size, needed = sum(shape.byte_size for shape in stacked.arrays), stacked.trips * stacked.carried
+def _finding(subject: Subject, loops: Sequence[_Stacked]) -> Iterator[Finding]:
+    arrays = [shape for each in loops for shape in each.arrays]
+    size, needed = sum(shape.byte_size for shape in arrays), sum(each.trips * each.carried for each in loops)
     gain = size - needed
     if gain <= 0:
         return
-    largest = max(stacked.arrays, key=lambda shape: shape.byte_size)
+    first, largest = loops[0], max(arrays, key=lambda shape: shape.byte_size)
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
+    who, its = ("The loop keeps", "its") if len(loops) == 1 else (f"{len(loops)} loops keep", "their")
     title = (
-        f"The loop keeps {counted(len(stacked.arrays), 'array')} ({format_bytes(size)}{per_device}) of its"
-        f" {stacked.trips} iterations for the backward pass, the largest {largest.without_layout()}; its carries take"
+        f"{who} {counted(len(arrays), 'array')} ({format_bytes(size)}{per_device}) of {its}"
+        f" {first.trips} iterations for the backward pass, the largest {largest.without_layout()}; {its} carries take"
         f" {format_bytes(needed)}."
     )
     yield subject.finding(
-        KIND, title, _REMEDY.format(at_line(stacked.loop.frames)), instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
-        caution=_CAUTION + _room(subject),
+        KIND, title, _REMEDY.format(at_line(first.loop.frames)), instructions=[each.loop.name for each in loops],
+        frames=first.loop.frames, gain_bytes=gain, caution=_CAUTION + _room(subject),
         edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING, full_name
 from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.exchanges import pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.ring_kernels import ring_kernels
@@ -30,7 +31,9 @@ KIND = "manual-ring"
 _FEWEST = 3  # devices of a ring
 _LEAST = 1e-3  # part of the time that counts as a gain
 _SUMS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
-_WRITES = frozenset({"dynamic-update-slice", "concatenate"})
+_UPDATES = {"dynamic-update-slice": 1, "scatter": 2}
+"""Operations that write a block into an array, with the number of the block's operand. `x.at[i].set(block)` is a scatter at first."""
+_WRITES = frozenset({*_UPDATES, "concatenate"})
 _OPCODES = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather"}
 
 
@@ -51,10 +54,11 @@ class _Ring(NamedTuple):
 
 
 def manual_ring(subject: Subject) -> Iterator[Finding]:
-    """Yields a finding for each ring that one collective replaces."""
+    """Yields a finding for the rings of each line that one collective each replaces."""
     if subject.calls is None:
         return
     chained = set[Instruction]()
+    lines: dict[tuple[object, ...], list[_Ring]] = {}  # a function that is called for each weight has one line
     for value, _ in subject.calls.values(("collective-permute",)):
         cycles = _cycles(value.instruction.source_target_pairs)
         if len(cycles[0] if cycles else ()) < _FEWEST or value.instruction in chained:
@@ -64,7 +68,10 @@ def manual_ring(subject: Subject) -> Iterator[Finding]:
         count = len(cycles[0])
         call = _carried(value, count) if len(steps) == 1 else _unrolled(steps, count)
         if call:
-            yield _finding(subject, _Ring(tuple(steps), call, cycles, len(steps) == 1 and _is_alone(value)))
+            ring = _Ring(tuple(steps), call, cycles, len(steps) == 1 and _is_alone(value))
+            lines.setdefault((value.instruction.frames, call, cycles, len(steps)), []).append(ring)
+    for rings in lines.values():
+        yield _finding(subject, rings)
 
 
 def _cycles(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
@@ -166,13 +173,15 @@ def _unrolled(steps: Sequence[Value], count: int) -> str:
         return "all_gather" if len({user.instruction for user in taken}) == 1 else ""
     if kind not in (*_SUMS, *_WRITES):
         return ""
-    if kind == "dynamic-update-slice" and any(user.operands[1] not in moved for user in taken):
+    if kind in _UPDATES and any(
+        not _is_written(user.instruction, user.operands[_UPDATES[kind]], moved) for user in taken
+    ):
         return ""
     joined = {user.instruction for user in taken}
     initial = {
         operand
         for user in taken
-        for operand in (user.operands[:1] if kind == "dynamic-update-slice" else user.operands)
+        for operand in (user.operands[:1] if kind in _UPDATES else user.operands)
         if operand not in joined and operand not in moved
     }
     return (_SUMS.get(kind) or "all_gather") if len(initial) <= 1 else ""
@@ -201,8 +210,18 @@ def _carried(value: Value, count: int) -> str:
     operands = [source(Value(each, calls)).instruction for each in user.operands]
     if user.opcode in _SUMS:
         return _SUMS[user.opcode] if any(_element(each) == total for each in operands) else ""
-    is_written = user.opcode == "dynamic-update-slice" and _element(operands[0]) == total
+    is_written = user.opcode in _UPDATES and _sets(user) and _element(operands[0]) == total
     return "all_gather" if is_written else ""
+
+
+def _is_written(user: Instruction, block: Instruction, moved: Collection[Instruction]) -> bool:
+    """Reports whether an operation writes one of some blocks into an array. The scatter may be in a function that `user` calls."""
+    return block in moved and (user.opcode == "call" or _sets(user))
+
+
+def _sets(user: Instruction) -> bool:
+    """Reports whether an operation replaces values: a scatter can also add them up."""
+    return user.opcode != "scatter" or user.called_computations[0].root.parameter_number == 1
 
 
 def _is_alone(value: Value) -> bool:
@@ -258,31 +277,45 @@ def _timed(subject: Subject, kernels: Mapping[str, float], whole_s: float | Unav
     }
 
 
-def _finding(subject: Subject, ring: _Ring) -> Finding:
+def _finding(subject: Subject, rings: Sequence[_Ring]) -> Finding:
+    ring = rings[0]
     first = ring.steps[0].instruction
-    names = {full_name(step) for step in ring.steps}
-    exchanges = [each for each in subject.exchanges if names.intersection(merged_names(each.collective.origin.op_name))]
+    names = {full_name(step) for each in rings for step in each.steps}
+    lines = [lines_of(step.instruction.frames) for step in ring.steps]
+    exchanges = [
+        each
+        for each in subject.exchanges
+        if names.intersection(merged_names(each.collective.origin.op_name))
+        and any(is_same_line(lines_of(each.collective.origin.frames), other) for other in lines)
+    ]
     count = len(ring.cycles[0])
-    size = first.shape.byte_size
+    sizes = {each.steps[0].instruction.shape.byte_size for each in rings}
     is_sum = ring.call != "all_gather"
     cautions = [] if is_sum else ["The order of the blocks may differ: an `all_gather` starts with device 0."]
     instead_s = 0.0
     if exchanges:
         collective = exchanges[0].collective
         who = dataclasses.replace(collective.who, written=ListGroups(ring.cycles), is_pairs=False)
-        one = dataclasses.replace(
-            collective, opcode=_OPCODES[ring.call], who=who, operand_shapes=(first.shape,), result_shapes=(first.shape,) * count,
-        )  # fmt: skip
-        price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(one)
-        own = _timed(subject, ring_kernels(subject, exchanges, ring.is_alone), subject.total_s)
-        saved, instead_s = own | dict.fromkeys((each.holder for each in exchanges), 1.0), float(price.known_s)
+        pricing = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target)
+        for each in rings:
+            shape = each.steps[0].instruction.shape
+            one = dataclasses.replace(
+                collective, opcode=_OPCODES[ring.call], who=who, operand_shapes=(shape,), result_shapes=(shape,) * count,
+            )  # fmt: skip
+            instead_s += float(pricing.price(one).known_s)
+        own = _timed(subject, ring_kernels(subject, exchanges, all(each.is_alone for each in rings)), subject.total_s)
+        saved = own | dict.fromkeys((each.holder for each in exchanges), 1.0)
     else:
         saved = dict.fromkeys(subject.kernels.of(names), 1 - 2 / count if is_sum else 0.0)  # of the bytes
-    what = "only adds up" if ring.call == "psum" else "only puts together" if not is_sum else "only compares"
+    is_one = len(rings) == 1
+    what = {"psum": "add{} up", "all_gather": "put{} together"}.get(ring.call, "compare{}").format(
+        "s" if is_one else ""
+    )
     loop = "a loop" if len(ring.steps) == 1 else f"{len(ring.steps)} calls"
     title = (
-        f"The ring of `ppermute`s{at_line(first.frames)} ({loop}, {count} devices, {format_bytes(size)} each) {what} the blocks that"
-        f" arrive: one `{ring.call}` does the same."
+        f"{'The ring' if is_one else f'{len(rings)} rings'} of `ppermute`s{at_line(first.frames)} ({loop}, {count} devices,"
+        f" {'' if len(sizes) == 1 else 'up to '}{format_bytes(max(sizes))} each) only {what} the blocks that arrive: one `{ring.call}`"
+        f" {'' if is_one else 'for each '}does the same."
     )
     found = subject.finding(
         KIND, title, f"jax.lax.{ring.call}(block, axis)", saved=saved, instead_s=instead_s, frames=first.frames, caution=" ".join(cautions),
