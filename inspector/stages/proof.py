@@ -70,6 +70,7 @@ class Proof:
       compiled: the changed program; None if it could not be compiled.
       is_stopped: True if the time limit stopped it, so that it can be tried again.
       is_of_executable: True if `gain_bytes` are bytes of the executable.
+      missed: what the finding promised, "time" or "memory", if the remedy saves only the other one; "" otherwise.
     """
 
     verdict: Verdict
@@ -81,6 +82,7 @@ class Proof:
     compiled: CompiledProgram | None = dataclasses.field(default=None, compare=False)
     is_stopped: bool = False
     is_of_executable: bool = False
+    missed: str = ""
 
     def __str__(self) -> str:
         if self.reason:
@@ -103,7 +105,8 @@ class Proof:
             parts.append(self.values)
         elif self.values != _NOT_RUN:
             parts.append(f"results not compared, because {self.values.reason}")
-        return ": ".join(filter(None, (self.verdict, ", ".join(parts))))
+        missed = f"{self.verdict} in {self.missed}" if self.missed else self.verdict
+        return ": ".join(filter(None, (missed, ", ".join(parts))))
 
     def __repr__(self) -> str:
         return f"<Proof {self}>"
@@ -145,7 +148,9 @@ def prove(
         return cannot_be_tried(_NEEDS_RUN)
     is_tpu = compiled.program.platform == "tpu"
     if not run and is_tpu and any(isinstance(edit, SortToTopK) for edit in finding.edits):
-        return cannot_be_tried(_UNKNOWN_SORT)
+        if finding.byte_share < LEAST_SHARE:
+            return cannot_be_tried(_UNKNOWN_SORT)
+        estimated_s = _no_estimate
     if time.is_over:
         return not_tried(time)
     try:
@@ -180,6 +185,10 @@ def prove(
         return proof
     verdict: Verdict = "not tried" if proof.verdict == "cannot be tried" else proof.verdict
     return dataclasses.replace(proof, verdict=verdict, is_stopped=True)
+
+
+def _no_estimate(compiled: CompiledProgram) -> Unavailable:
+    return Unavailable(_UNKNOWN_SORT)
 
 
 def _compared(
@@ -225,7 +234,10 @@ def _compared(
         return Proof(needs, reason, gain_bytes, gain_s, compiled=other, is_stopped=needs == "not tried")
     elif min(saved) <= -LEAST_SHARE:
         verdict = "worse"
-    return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other, is_of_executable=lifts)
+    missed = ""
+    if verdict == "no gain" and max(saved) >= LEAST_SHARE:
+        missed = "time" if saved[1] >= LEAST_SHARE else "memory"
+    return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other, is_of_executable=lifts, missed=missed)
 
 
 def _promises(finding: Finding) -> tuple[bool, bool]:
@@ -239,6 +251,8 @@ def _promises(finding: Finding) -> tuple[bool, bool]:
 
 def _needed(runs: ProofRuns | Unavailable, unknown: Unavailable) -> tuple[Verdict, str]:
     """Returns the verdict of a proof without a time, and what it needs."""
+    if unknown.reason == _UNKNOWN_SORT and runs == _NOT_RUN:
+        return "cannot be tried", _UNKNOWN_SORT
     if isinstance(runs, Unavailable):
         reason = unknown.reason if runs == _NOT_RUN else runs.reason
         return "cannot be tried", _NEEDS_TIME.format(reason)

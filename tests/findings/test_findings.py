@@ -111,10 +111,10 @@ def test_a_change_that_cannot_be_made_says_so() -> None:
     ("promise", "saves_memory", "seconds", "text"),
     [
         ({"gain_bytes": 1 << 20, "byte_share": 0.5}, True, 1.0005, "proven: {} less memory, the same time (estimated)"),
-        ({"gain_bytes": 1 << 20, "byte_share": 0.5}, False, 0.5, "no gain: the same memory, 500 ms faster (estimated)"),
+        ({"gain_bytes": 1 << 20, "byte_share": 0.5}, False, 0.5, "no gain in memory: the same memory, 500 ms faster (estimated)"),
         ({"gain_bytes": 1 << 20, "byte_share": 0.5}, False, 1.5, "worse: the same memory, 500 ms slower (estimated)"),
-        ({"share": 0.5}, True, 0.9995, "no gain: {} less memory, the same time (estimated)"),
-        ({"share": 0.5, "gain_bytes": 1, "byte_share": 0.001}, True, 1.0, "no gain: {} less memory, the same time (estimated)"),
+        ({"share": 0.5}, True, 0.9995, "no gain in time: {} less memory, the same time (estimated)"),
+        ({"share": 0.5, "gain_bytes": 1, "byte_share": 0.001}, True, 1.0, "no gain in time: {} less memory, the same time (estimated)"),
         ({"share": 0.5}, False, 0.5, "proven: 500 ms faster (estimated)"),
         ({"share": 0.5, "gain_bytes": 1 << 20, "byte_share": 0.5}, True, 1.0, "proven: {} less memory, the same time (estimated)"),
         ({}, True, 1.0, "proven: {} less memory, the same time (estimated)"),

@@ -10,6 +10,7 @@ import pytest
 
 import inspector
 from inspector.errors import Unavailable
+from inspector.support.units import format_bytes
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
 
@@ -153,9 +154,26 @@ def test_sorts_that_are_needed(fun: Any) -> None:
 
 
 @needs_tpu
-def test_no_estimate_proves_a_sort_on_a_tpu() -> None:
-    (finding,) = found(KIND, lambda x: jnp.sort(x, descending=True)[:, :8], ROWS, target="tpu:v5e:1x1")
+def test_only_memory_proves_a_sort_on_a_tpu() -> None:
+    """The proof selects the values, and has no sort."""
+    (finding,) = found(KIND, lambda x: jnp.sort(jnp.sin(x), descending=True)[:, :8] + 1, ROWS, target="tpu:v5e:1x1")
     assert "libtpu does not estimate sorts" in finding.caution
+    assert finding.byte_share > 0.01
+    proof = finding.prove()
+    assert str(proof) == f"proven: {format_bytes(proof.gain_bytes)} less memory"
+    assert isinstance(proof.gain_s, Unavailable)
+    assert proof.compiled is not None
+    assert not proof.compiled.module().columns.rows_of("sort".__eq__)
+
+
+@needs_tpu
+def test_no_estimate_proves_the_time_of_a_sort_on_a_tpu() -> None:
+    def fun(x: jax.Array, y: jax.Array) -> Any:
+        return jnp.sort(x, descending=True)[:, :8], (y @ y).sum()
+
+    large = jax.ShapeDtypeStruct((8192, 8192), jnp.float32)
+    (finding,) = all_found(KIND, fun, ROWS, large, target="tpu:v5e:1x1")
+    assert finding.byte_share < 0.01
     proof = finding.prove()
     assert (proof.verdict, proof.compiled) == ("cannot be tried", None)
     assert proof.reason.startswith("libtpu does not estimate the time of sorts")

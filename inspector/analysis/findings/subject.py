@@ -18,7 +18,7 @@ from inspector.analysis.findings.exchanges import Exchange, exchanges
 from inspector.analysis.findings.finding import BY_HAND, Finding
 from inspector.analysis.memory.donations import Donations, donations
 from inspector.analysis.memory.placement import Placement
-from inspector.analysis.memory.scheduled_values import is_scheduled
+from inspector.analysis.memory.scheduled_values import is_scheduled, scheduled_timeline
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost
@@ -190,6 +190,17 @@ class Subject:
         """Peak memory of one device in bytes; 0 if unknown."""
         memory = self.compiled.memory
         return 0 if isinstance(memory, Unavailable) else int(memory.peak_bytes)
+
+    @functools.cached_property
+    def at_peak(self) -> Mapping[str, int] | None:
+        """The bytes of each instruction's buffers in the main memory at its peak, by name; None if the order of the kernels is unknown."""
+        if not is_scheduled(self.module):
+            return None
+        lives = scheduled_timeline(self.module, self.compiled.program.platform, self.roofline.peak)
+        found = dict[str, int]()
+        for life in lives.alive(next(iter(lives.spaces))):
+            found[life.instruction] = found.get(life.instruction, 0) + life.byte_size
+        return found
 
     @functools.cached_property
     def _placement(self) -> Placement | None:

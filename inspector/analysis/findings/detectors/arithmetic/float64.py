@@ -74,8 +74,20 @@ def float64(subject: Subject) -> Iterator[Finding]:
         KIND, title,
         f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
         instructions=known or kernels, frames=first.frames, saved_part=saved_part,
-        is_upper_bound=in_parts, edits=(SingleFloats(),), caution=_CAUTION + in_pairs + _IN_PARTS * in_parts,
+        gain_bytes=_saved_bytes(subject), is_upper_bound=in_parts, edits=(SingleFloats(),), caution=_CAUTION + in_pairs + _IN_PARTS * in_parts,
     )  # fmt: skip
+
+
+def _saved_bytes(subject: Subject) -> int:
+    """Returns half of the bytes of the 64-bit arrays that are in memory at the peak."""
+    saved = 0
+    for name, size in (subject.at_peak or {}).items():
+        made = subject.module.instruction(name)
+        leaves = [*made.shape.leaves]
+        wide = sum(each.byte_size for each in leaves if each.element_type in _WIDE)
+        if wide and made.opcode != "parameter":
+            saved += size * wide // (2 * sum(each.byte_size for each in leaves))
+    return saved
 
 
 def _is_sum(instruction: Instruction) -> bool:

@@ -71,11 +71,14 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
     call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
-    # XLA for CPUs merges slices with top_k; it then sorts unless the slice starts at the first value
-    has_barrier = subject.compiled.program.platform == "cpu" and part[0] > 0 and part[1] < length
+    # XLA merges slices with top_k; it then sorts unless the slice starts at the first value. In a proof, libtpu sorts then too.
+    platform = subject.compiled.program.platform
+    has_barrier = platform != "gpu" and part[0] > 0 and part[1] < length
     if has_barrier:
         call = f"jax.lax.optimization_barrier({call})"
-    edits: tuple[SortToTopK, ...] | Unavailable = (SortToTopK(name, k, is_descending, has_barrier),)
+    edits: tuple[SortToTopK, ...] | Unavailable = (
+        SortToTopK(name, k, is_descending, has_barrier or platform == "tpu"),
+    )
     if not all(_is_position(each, dimension) for each in [*value.operands][1:]):
         remedy = f"positions = {call}[1]; other = jnp.take_along_axis(other, positions, -1)"
         edits = _SORTS_OTHERS
@@ -87,10 +90,11 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         remedy += f"{'; ' if '#' in remedy else '  # '}the barrier keeps XLA from merging the slice with top_k and sorting again"
     if dimension != len(shape.dimensions) - 1:
         remedy += f"{'; ' if '#' in remedy else '  # '}after jnp.moveaxis(x, {dimension}, -1)"
+    sorted_bytes = sum((subject.at_peak or {}).get(each.name, 0) for each in sorts)  # the values and their positions
     found = subject.finding(
-        KIND, title, remedy, instructions=kernels,
+        KIND, title, remedy, instructions=kernels, gain_bytes=int(sorted_bytes * (1 - k / length)),
         frames=value.instruction.frames or (calls[-1].frames if calls else ()),
-        saved_part=1 - 1 / math.log2(length), caution=_CAUTION + _ON_TPU * (subject.compiled.program.platform == "tpu"), edits=edits,
+        saved_part=1 - 1 / math.log2(length), caution=_CAUTION + _ON_TPU * (platform == "tpu"), edits=edits,
     )  # fmt: skip
     yield _with_nominal_gain(subject, found, sorts, length)
 

@@ -34,7 +34,6 @@ from inspector.analysis.findings.forward import Reached, reached
 from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
-from inspector.analysis.memory.scheduled_values import is_scheduled, scheduled_timeline
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.errors import Unavailable
@@ -289,11 +288,8 @@ def _fetched(subject: Subject, wholes: Sequence[_Whole]) -> Iterator[tuple[str, 
 
 def _at_peak(subject: Subject, copies: Mapping[str, Instruction]) -> list[Instruction]:
     """Returns the copies that are in memory at the peak; all of them if the order of the kernels is unknown."""
-    if not copies or not is_scheduled(subject.module):
-        return [*copies.values()]
-    lives = scheduled_timeline(subject.module, subject.compiled.program.platform, subject.roofline.peak)
-    alive = {life.instruction for space in lives.spaces for life in lives.alive(space)}
-    return [kernel for name, kernel in copies.items() if name in alive]
+    alive = subject.at_peak if copies else None
+    return [kernel for name, kernel in copies.items() if alive is None or name in alive]
 
 
 def _opcodes(kernel: Instruction) -> set[str]:
