@@ -187,7 +187,7 @@ def prove(
     return dataclasses.replace(proof, verdict=verdict, is_stopped=True)
 
 
-def _no_estimate(compiled: CompiledProgram) -> Unavailable:
+def _no_estimate(_: CompiledProgram) -> Unavailable:
     return Unavailable(_UNKNOWN_SORT)
 
 

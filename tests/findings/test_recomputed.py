@@ -8,11 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found, peak
+from tests.findings.sharded import D, array
 
 KIND = "recomputed"
 V5E = peak("tpu:v5e:1x1")
@@ -221,3 +223,46 @@ def test_loops_on_a_tpu_with_a_function_in_the_kernel_of_the_product_are_left_ou
     compiled = inspector.lower(of(one, is_scan=True)(jax.checkpoint), *SQUARE).compile(target="tpu:v5e:1x1")
     findings = compiled.findings(kinds=[KIND])
     assert not [*findings, *findings.folded]
+
+
+def transformer(wrap: Any) -> Any:
+    """A block in a `shard_map`, whose weights are gathered before it."""
+
+    def block(w: Any, x: Any) -> Any:
+        q, k, v = (each.reshape(*x.shape[:2], 8, 128) for each in jnp.split(x @ w["a"], 3, -1))
+        p = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k).astype(jnp.float32), -1).astype(x.dtype)
+        x = x + jnp.einsum("bhqk,bkhd->bqhd", p, v).reshape(x.shape) @ w["o"]
+        return x + jax.nn.gelu(x @ w["u"]) @ w["d"]
+
+    def local(ws: Any, x: Any) -> Any:
+        def loss(ws: Any) -> Any:
+            y = x
+            for w in ws:
+                y = wrap(block)(jax.tree.map(lambda each: jax.lax.all_gather(each, "d", tiled=True), w), y)
+            return (y.astype(jnp.float32) ** 2).mean()
+
+        return jax.grad(loss)(ws)
+
+    return jax.shard_map(local, mesh=D, in_specs=(P("d"), P("d")), out_specs=P("d"), check_vma=False)
+
+
+@needs_tpu
+@pytest.mark.slow
+def test_scores_of_an_attention_are_repeated_rather_than_kept() -> None:
+    """They are larger than the products of the weights, and faster to compute."""
+
+    def split(*shape: int) -> jax.ShapeDtypeStruct:
+        return array(shape, "d", dtype=jnp.bfloat16)
+
+    w = {"a": split(1024, 3072), "o": split(1024, 1024), "u": split(1024, 4096), "d": split(4096, 1024)}
+    args = [w] * 2, split(16, 1024, 1024)
+    policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+    first, second = (
+        inspector.lower(transformer(wrap), *args).compile(target="tpu:v5e:2x4")
+        for wrap in (jax.checkpoint, lambda f: jax.checkpoint(f, policy=policy))
+    )
+    (finding,) = first.findings(kinds=[KIND])
+    assert "dots_with_no_batch_dims_saveable" in finding.remedy
+    saved_s = float(first.roofline().total.least_s) - float(second.roofline().total.least_s)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.2)
+    assert finding.prove().verdict == "proven"

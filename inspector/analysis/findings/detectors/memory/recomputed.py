@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.findings.before import MOVING
@@ -23,8 +24,8 @@ from inspector.support.machine_memory import machine_memory
 from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
-# Of the time of the recomputed products: other kernels are fused in another way if their values are kept, and a program for
-# several devices may exchange more.
+# Of the time of the recomputed products: other kernels are fused in another way if their values are kept, and a program that the
+# partitioner splits may exchange more.
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _MOST_KEPT_ON_CPUS = 0.1  # of the peak memory
 _ROOM = 0.8  # of the device's memory, after the values are kept
@@ -39,7 +40,34 @@ _MOVES_OF_FUNCTION = (
 # For each element of a kept value. A TPU hides that it writes and reads the value behind the products, unless it takes as long: on v5e,
 # products of 1,024 features gain, and those of 512 in bfloat16 and of 768 in float32 do not.
 _BYTES_OF_TPUS = {"f32": 6, "bf16": 4}
-_REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)  # keeps the products"
+_REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.{})  # keeps the products{}"
+_ALL, _OF_WEIGHTS = "dots_saveable", "dots_with_no_batch_dims_saveable"
+"""Policies that keep the results of all products, or not those of batched ones, such as the scores of an attention."""
+
+
+class _Kept(NamedTuple):
+    """What a policy keeps, and what it saves.
+
+    Attributes:
+      policy: its name in `jax.checkpoint_policies`.
+      kernels: the part of each kernel that is then not repeated, from 0 to 1, by name.
+      kept: bytes of the results that it keeps.
+      moved: bytes that kernels then access to keep them.
+      maybe_moved: bytes that they access besides, unless the compiler hides it.
+      is_upper_bound: whether less may be saved.
+    """
+
+    policy: str
+    kernels: Mapping[str, float]
+    kept: float
+    moved: float
+    maybe_moved: float
+    is_upper_bound: bool
+
+    def spent_s(self, subject: Subject) -> float:
+        """Returns the seconds of the work that is not repeated."""
+        parts = ((part, subject.seconds([name])) for name, part in self.kernels.items())
+        return sum(part * seconds for part, seconds in parts if not isinstance(seconds, Unavailable))
 
 
 def recomputed(subject: Subject) -> Iterator[Finding]:
@@ -50,10 +78,50 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     room = _memory(subject, peak)
     if isinstance(room, Unavailable):
         return
-    kernels, kept, moved = dict[str, float](), 0.0, 0.0
     found = products(subject.module).instructions
-    is_upper_bound, maybe_moved = False, 0.0
     again = [each for each in found if phases(each.op_name) == ("recomputed",)]
+    batched = _batched(subject) if again else frozenset[str]()
+    of_weights = [each for each in again if each.op_name not in batched]
+    kept = [_kept(subject, peak, found, again, _ALL)]
+    if of_weights and len(of_weights) < len(again):
+        kept.append(_kept(subject, peak, found, of_weights, _OF_WEIGHTS))
+    worth = [(least_s, each) for each in kept if each is not None and (least_s := _worth(subject, peak, room, each))]
+    if worth:
+        yield _finding(subject, peak, room, max(worth, key=lambda each: each[0])[1])
+
+
+def _batched(subject: Subject) -> frozenset[str]:
+    """Returns the names of products with a batch dimension."""
+    values = subject.calls.values(("dot",)) if subject.calls is not None else ()
+    return frozenset(name for each, name in values if each.instruction.proto.dot_dimension_numbers.lhs_batch_dimensions)
+
+
+def _worth(subject: Subject, peak: Peak, room: int, kept: _Kept) -> float:
+    """Returns the seconds that a policy saves at least; 0 if there is no room for what it keeps, or if it may take longer."""
+    if not kept.kernels or not kept.kept or subject.peak_bytes + kept.kept > _ROOM * room:
+        return 0.0
+    spent = kept.spent_s(subject)
+    least = spent - (kept.moved + kept.maybe_moved) / peak.memory_bytes_per_s
+    part = (
+        _LEAST_SAVED_SPLIT if any(each.inserted_by == "partitioner" for each in subject.collectives) else _LEAST_SAVED
+    )
+    return least if spent and least >= spent * part else 0.0
+
+
+def _kept(
+    subject: Subject, peak: Peak, found: Iterable[Instruction], again: Sequence[Instruction], policy: str
+) -> _Kept | None:
+    """Returns what a policy keeps that does not repeat some products; None if it is unknown, or too large for a CPU.
+
+    Args:
+      subject: the program.
+      peak: the figures of its chip.
+      found: all products of the optimized HLO.
+      again: those that are repeated, and whose results the policy keeps.
+      policy: its name.
+    """
+    kernels, kept, moved, maybe_moved = dict[str, float](), 0.0, 0.0, 0.0
+    is_upper_bound = False
     platform = subject.compiled.program.platform
     is_gpu, is_tpu = platform == "gpu", platform == "tpu"
     forward = _Forward(subject, found if again and (is_gpu or is_tpu) else ())
@@ -68,7 +136,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
             continue
         runs = subject.points[kernel].executions
         if isinstance(runs, Unavailable):
-            return
+            return None
         if is_cpu and own_frame(product.frames) not in repeated:
             continue
         if is_tpu and runs > 1 and forward.part_with_function(product):
@@ -96,33 +164,26 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         if is_gpu and runs == 1:
             moves -= _saved_moves(subject.module.instruction(kernel), part)
         moved += size * moves
-    after = subject.peak_bytes + kept
     if is_cpu and kept > _MOST_KEPT_ON_CPUS * subject.peak_bytes:
-        return  # CPUs take long to write and read large arrays, and the checkpoint may be there to save them
-    if not kernels or not kept or after > _ROOM * room:
-        return
-    whole = subject.seconds(kernels)
-    if isinstance(whole, Unavailable) or not whole:
-        return
-    spent = sum(
-        part * seconds
-        for name, part in kernels.items()
-        if not isinstance(seconds := subject.seconds([name]), Unavailable)
-    )
-    least, saved = (spent - bytes_ / peak.memory_bytes_per_s for bytes_ in (moved + maybe_moved, moved))
-    if least < spent * (_LEAST_SAVED if subject.compiled.program.device_count == 1 else _LEAST_SAVED_SPLIT):
-        return
-    frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
+        return None  # CPUs take long to write and read large arrays, and the checkpoint may be there to save them
+    return _Kept(policy, kernels, kept, moved, maybe_moved, is_upper_bound)
+
+
+def _finding(subject: Subject, peak: Peak, room: int, best: _Kept) -> Finding:
+    saved_s = best.spent_s(subject) - best.moved / peak.memory_bytes_per_s
+    whole = subject.seconds(best.kernels)
+    frames = next((f for name in best.kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
     title = (
-        f"{counted(len(kernels), 'kernel')} with products{place} repeat{'s' if len(kernels) == 1 else ''} the forward pass for the"
-        f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(room)}."
+        f"{counted(len(best.kernels), 'kernel')} with products{place} repeat{'s' if len(best.kernels) == 1 else ''} the forward pass for the"
+        f" backward pass, though the results fit into memory: {format_bytes(subject.peak_bytes + best.kept)} of {format_bytes(room)}."
     )
-    yield subject.finding(
-        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved / whole,
-        is_upper_bound=is_upper_bound, gain_bytes=-int(kept),
-        caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
-        edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
+    return subject.finding(
+        KIND, title, _REMEDY.format(best.policy, " without batch dimensions" if best.policy == _OF_WEIGHTS else ""),
+        instructions=best.kernels, frames=frames, saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
+        is_upper_bound=best.is_upper_bound, gain_bytes=-int(best.kept),
+        caution=f"It costs up to {format_bytes(best.kept)}. Keep it if the batch is going to grow.",
+        edits=(TraceAgain(WhatIf(checkpoint=best.policy)),),
     )  # fmt: skip
 
 
