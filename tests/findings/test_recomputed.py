@@ -264,5 +264,6 @@ def test_scores_of_an_attention_are_repeated_rather_than_kept() -> None:
     (finding,) = first.findings(kinds=[KIND])
     assert "dots_with_no_batch_dims_saveable" in finding.remedy
     saved_s = float(first.roofline().total.least_s) - float(second.roofline().total.least_s)
+    assert finding.is_upper_bound
     assert finding.gain_s == pytest.approx(saved_s, rel=0.2)
     assert finding.prove().verdict == "proven"

@@ -82,12 +82,18 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     again = [each for each in found if phases(each.op_name) == ("recomputed",)]
     batched = _batched(subject) if again else frozenset[str]()
     of_weights = [each for each in again if each.op_name not in batched]
-    kept = [_kept(subject, peak, found, again, _ALL)]
+    policies = [(_ALL, again)]
     if of_weights and len(of_weights) < len(again):
-        kept.append(_kept(subject, peak, found, of_weights, _OF_WEIGHTS))
-    worth = [(least_s, each) for each in kept if each is not None and (least_s := _worth(subject, peak, room, each))]
-    if worth:
-        yield _finding(subject, peak, room, max(worth, key=lambda each: each[0])[1])
+        policies.append((_OF_WEIGHTS, of_weights))
+    if (
+        subject.compiled.program.platform == "tpu"
+    ):  # which keep the scores of an attention longer than they compute them
+        policies.reverse()
+    for policy, kept_products in policies:
+        kept = _kept(subject, peak, found, kept_products, policy)
+        if kept is not None and _is_worth(subject, peak, room, kept):
+            yield _finding(subject, peak, room, kept)
+            return
 
 
 def _batched(subject: Subject) -> frozenset[str]:
@@ -96,16 +102,14 @@ def _batched(subject: Subject) -> frozenset[str]:
     return frozenset(name for each, name in values if each.instruction.proto.dot_dimension_numbers.lhs_batch_dimensions)
 
 
-def _worth(subject: Subject, peak: Peak, room: int, kept: _Kept) -> float:
-    """Returns the seconds that a policy saves at least; 0 if there is no room for what it keeps, or if it may take longer."""
+def _is_worth(subject: Subject, peak: Peak, room: int, kept: _Kept) -> bool:
+    """Reports whether there is room for what a policy keeps, and whether that takes less time than the work which it saves."""
     if not kept.kernels or not kept.kept or subject.peak_bytes + kept.kept > _ROOM * room:
-        return 0.0
+        return False
     spent = kept.spent_s(subject)
     least = spent - (kept.moved + kept.maybe_moved) / peak.memory_bytes_per_s
-    part = (
-        _LEAST_SAVED_SPLIT if any(each.inserted_by == "partitioner" for each in subject.collectives) else _LEAST_SAVED
-    )
-    return least if spent and least >= spent * part else 0.0
+    is_partitioned = any(each.inserted_by == "partitioner" for each in subject.collectives)
+    return bool(spent) and least >= spent * (_LEAST_SAVED_SPLIT if is_partitioned else _LEAST_SAVED)
 
 
 def _kept(
@@ -173,7 +177,7 @@ def _finding(subject: Subject, peak: Peak, room: int, best: _Kept) -> Finding:
     saved_s = best.spent_s(subject) - best.moved / peak.memory_bytes_per_s
     whole = subject.seconds(best.kernels)
     frames = next((f for name in best.kernels if (f := subject.module.instruction(name).frames)), ())
-    place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
+    place = f", the first at {line_text(frames, is_short=True)}," if frames else ""
     title = (
         f"{counted(len(best.kernels), 'kernel')} with products{place} repeat{'s' if len(best.kernels) == 1 else ''} the forward pass for the"
         f" backward pass, though the results fit into memory: {format_bytes(subject.peak_bytes + best.kept)} of {format_bytes(room)}."
@@ -181,7 +185,7 @@ def _finding(subject: Subject, peak: Peak, room: int, best: _Kept) -> Finding:
     return subject.finding(
         KIND, title, _REMEDY.format(best.policy, " without batch dimensions" if best.policy == _OF_WEIGHTS else ""),
         instructions=best.kernels, frames=frames, saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
-        is_upper_bound=best.is_upper_bound, gain_bytes=-int(best.kept),
+        is_upper_bound=best.is_upper_bound or best.policy == _OF_WEIGHTS, gain_bytes=-int(best.kept),
         caution=f"It costs up to {format_bytes(best.kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint=best.policy)),),
     )  # fmt: skip
