@@ -544,3 +544,15 @@ def test_a_teacher_with_inputs_of_its_own() -> None:
     """Each device computes the targets of its own inputs."""
     clean = array((64, 64), ("d", "m"), mesh=DM)
     assert not found((distilled, (PARTS, WHOLE, BATCH, clean)))
+
+
+def test_state_that_enters_a_shard_map_whole() -> None:
+    """Its body gathers an argument that is split: the specs and the gradients have to change too."""
+
+    def local(params: Any, trace: Any, x: jax.Array) -> Any:
+        g = jax.tree.map(lambda g: jax.lax.pmean(g, "d"), gradients(params, x))
+        trace = jax.tree.map(lambda m, g: 0.9 * m + g, trace, g)
+        return jax.tree.map(lambda p, m: p - 0.1 * m, params, trace), trace
+
+    step = jax.shard_map(local, mesh=D, in_specs=(P(), P(), P("d")), out_specs=P(), check_vma=False)
+    assert not found((step, (weights(), weights(), X)))

@@ -8,6 +8,8 @@ from inspector.analysis.findings.dataflow import is_passing, is_tuple
 from inspector.hlo.module import Instruction, Module
 
 _MOST_VALUES = 2000
+_ENTERING = frozenset({"SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"})
+"""Custom calls of arrays that enter a `shard_map`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -17,10 +19,12 @@ class Reached:
     Attributes:
       opcodes: opcodes of the operations that use the argument, or an array of its shape computed from it.
       results: positions of the program's results that it reaches through such arrays.
+      is_manual: whether such an array enters a `shard_map`.
     """
 
     opcodes: frozenset[str]
     results: frozenset[int]
+    is_manual: bool = False
 
 
 def reached(module: Module, parameter: int) -> Reached:
@@ -29,6 +33,7 @@ def reached(module: Module, parameter: int) -> Reached:
     opcodes, results = set[str](), set[int]()
     waiting: list[tuple[Instruction, int | None]] = [(start, None)]  # an array, or an element of a tuple
     seen = set[tuple[int, int | None]]()
+    is_manual = False
     while waiting and len(seen) < _MOST_VALUES:
         value, element = waiting.pop()
         if (value.row, element) in seen:
@@ -44,6 +49,7 @@ def reached(module: Module, parameter: int) -> Reached:
             )  # fmt: skip
         for user in value.users:
             positions = user.positions_of(value)
+            is_manual = is_manual or user.custom_call_target in _ENTERING
             if is_tuple(user):
                 waiting.extend((user, number) for number in positions)
             elif user.opcode == "get-tuple-element":
@@ -57,4 +63,4 @@ def reached(module: Module, parameter: int) -> Reached:
                 opcodes.add(user.opcode)
                 if user.shape.dimensions == value.shape.dimensions:
                     waiting.append((user, None))
-    return Reached(frozenset(opcodes), frozenset(results))
+    return Reached(frozenset(opcodes), frozenset(results), is_manual)

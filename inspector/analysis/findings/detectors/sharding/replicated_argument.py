@@ -404,8 +404,9 @@ class _Counterparts:
 
 
 def _is_by_element(subject: Subject, array: ArraySharding) -> bool:
-    """Reports whether a program combines an array element by element only."""
-    return _uses(subject, array.number).opcodes <= _BY_ELEMENT
+    """Reports whether a program combines an array element by element only, and not in a `shard_map`, which takes it whole."""
+    uses = _uses(subject, array.number)
+    return uses.opcodes <= _BY_ELEMENT and not uses.is_manual
 
 
 def _is_state(subject: Subject, array: ArraySharding) -> bool:
