@@ -316,3 +316,20 @@ def test_the_gain_on_a_gpu_counts_what_the_product_computes_too() -> None:
         (finding,) = found(KIND, fun, *(jax.ShapeDtypeStruct(shape, F32) for shape in of), target="gpu:h100:8")
         proof = finding.prove(run=False)
         assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.05)
+
+
+@needs_gpu
+def test_other_sums_of_the_same_name_do_not_count() -> None:
+    """The backward pass of a distance has sums of the same name, and more terms. No product computes those."""
+
+    def loss(p: Any, x: jax.Array) -> jax.Array:
+        distance = jnp.sum((x[:, None, :] - p["z"][None, :, :]) ** 2, -1)
+        h = jnp.exp(-distance) @ p["w"]
+        return (jnp.sum(h[:, :, None] * p["v"][None, :, :], axis=1) ** 2).mean()
+
+    shapes = {"z": (1024, 64), "w": (1024, 1024), "v": (1024, 32)}
+    p = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+    x = jax.ShapeDtypeStruct((8192, 64), jnp.float32)
+    compiled = inspector.lower(jax.grad(loss), p, x).compile(target="gpu:h100:1")
+    for finding in compiled.findings(kinds=[KIND]):
+        assert finding.prove().verdict == "proven", finding.title

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
 from inspector.analysis.findings.before import MOVING, Before, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.edits import ContractSums, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import ESTIMATED, Subject
@@ -244,13 +245,20 @@ def _varying(value: Value) -> tuple[frozenset[int], Value]:
 def _kernels(subject: Subject, found: SumOfProducts) -> list[str]:
     """Returns the kernels that compute a sum; none if the compiler made a product of it.
 
-    Other sums of the line may have the same name, such as that of a `logsumexp`: they have fewer terms.
+    Other sums may have the same name: those of other lines in a backward pass, and of the same line, such as that of a `logsumexp`, which
+    have fewer terms or other results.
     """
+    lines = lines_of(found.value.instruction.frames)
+    results = math.prod(found.value.instruction.shape.dimensions)
     terms, devices = math.prod(found.sizes), subject.compiled.program.device_count
     kernels = [
         subject.kernels.kernel(each)
         for each in subject.kernels.named([found.name])
-        if each.opcode == "reduce" and math.prod(each.operands[0].shape.dimensions) * devices >= terms
+        if each.opcode == "reduce"
+        and math.prod(each.operands[0].shape.dimensions) * devices >= terms
+        and math.prod(each.shape.dimensions) * devices % results
+        == 0  # or parts of the results, which another kernel adds up
+        and is_same_line(lines_of(each.frames), lines)
     ]
     return [each for each in kernels if each is not None]
 
