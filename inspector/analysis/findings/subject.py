@@ -208,8 +208,16 @@ class Subject:
         memory = self.compiled.memory
         if isinstance(memory, Unavailable) or not is_scheduled(self.module):
             return None
-        placement, known = Placement(self.module), memory.output_bytes - memory.alias_bytes + memory.temp_bytes
+        placement, known = Placement(self.module), self._compiled_bytes
         return placement if abs(placement.byte_size() - known) <= _MOST_OFF * known else None
+
+    @functools.cached_property
+    def _compiled_bytes(self) -> int:
+        """The bytes of results and temporaries of the compiled program; 0 if they are unknown."""
+        memory = self.compiled.memory
+        return (
+            0 if isinstance(memory, Unavailable) else int(memory.output_bytes - memory.alias_bytes + memory.temp_bytes)
+        )
 
     @property
     def knows_buffers(self) -> bool:
@@ -228,8 +236,9 @@ class Subject:
         """
         if self._placement is None:
             return most
-        saved = self._placement.byte_size() - self._placement.byte_size(donated, without)
-        return max(0, min(most, saved))
+        # The compiled program may have a temporary in a buffer where the simulation has room for none.
+        before = min(self._placement.byte_size(), self._compiled_bytes)
+        return max(0, min(most, before - self._placement.byte_size(donated, without)))
 
     def accessed(self, name: str) -> float:
         """Returns the bytes of main memory that all executions of a kernel access; 0 if they are unknown."""
