@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -213,3 +214,39 @@ def test_an_argument_and_a_computed_array() -> None:
     x, w = (jax.ShapeDtypeStruct((1024, 1024), jnp.bfloat16) for _ in range(2))
     (finding,) = found(KIND, fun, x, w, roofs=peak("gpu:h100"))
     assert finding.title.startswith("Both operands (`w` and a computed array) of the product")
+
+
+def attention(q: jax.Array, k: jax.Array, v: jax.Array, probabilities: Any) -> jax.Array:
+    scores = jnp.einsum("bthd,bshd->bhts", q, k, preferred_element_type=jnp.float32) / 8
+    p = jax.nn.softmax(scores, -1).astype(probabilities)
+    if probabilities == jnp.float32:
+        v = v.astype(jnp.float32)
+    return jnp.einsum("bhts,bshd->bthd", p, v, preferred_element_type=jnp.float32).astype(jnp.bfloat16)
+
+
+@needs_gpu
+def test_probabilities_that_are_stored_in_float32() -> None:
+    """Against the program that rounds them: memory bounds the product, whose rate in float32 is enough."""
+    heads = jax.ShapeDtypeStruct((16, 256, 12, 64), jnp.bfloat16)
+    wide, narrow = (
+        inspector.lower(functools.partial(attention, probabilities=dtype), *[heads] * 3).compile(target="gpu:h100:1")
+        for dtype in (jnp.float32, jnp.bfloat16)
+    )
+    (finding,) = wide.findings(kinds=[KIND])
+    assert "the other one, f32[16, 12, 256, 256], is written and read in float32" in finding.title
+    saved_s = float(wide.roofline().total.least_s) - float(narrow.roofline().total.least_s)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+    assert finding.gain_bytes == pytest.approx(wide.memory.peak_bytes - narrow.memory.peak_bytes, rel=0.1)
+    assert finding.prove().verdict == "proven"
+    assert not narrow.findings(kinds=[KIND])
+
+
+@needs_gpu
+def test_a_wide_operand_that_others_read_too() -> None:
+    def fun(x: jax.Array, v: jax.Array) -> Any:
+        p = jax.nn.softmax(x, -1)
+        return p @ v.astype(jnp.float32), p
+
+    x, v = jax.ShapeDtypeStruct((4096, 4096), jnp.float32), jax.ShapeDtypeStruct((4096, 64), jnp.bfloat16)
+    findings = inspector.lower(fun, x, v).compile(target="gpu:h100:1").findings(kinds=[KIND])
+    assert not [each for each in findings if "written and read" in each.title]

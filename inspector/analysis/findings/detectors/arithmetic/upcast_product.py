@@ -5,12 +5,13 @@ A product of two bfloat16 arrays with a float32 result has the same terms and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.findings.before import moved_from
+from inspector.analysis.findings.before import MOVING, moved_from
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import NarrowProducts, stacks_of
+from inspector.analysis.findings.exchange_chains import makers_of, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import (
     PRODUCTS,
@@ -26,7 +27,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import element_bits
 from inspector.hlo.source import Frame, own_frame
-from inspector.support.units import counted
+from inspector.support.units import counted, format_array
 
 KIND = "upcast-product"
 _CUDNN = "__cudnn$conv"  # computes no float32 result from narrower operands
@@ -80,6 +81,81 @@ def upcast_product(subject: Subject) -> Iterator[Finding]:
         saved = saved._replace(part=part * saved.part - rounding)
         if saved.kernels and saved.part > 0:
             yield _finding(subject, products, narrow, wide, both, saved)
+        elif not both and (stored := _stored(subject, wide_products, narrow)):
+            yield _stored_finding(subject, products, narrow, wide, stored)
+
+
+class _Stored(NamedTuple):
+    """The kernels that write and read the wide operand of a product, and would round it.
+
+    Attributes:
+      operands: the kernels that write it.
+      saved: the part of the time of all kernels that is saved, by name.
+    """
+
+    operands: tuple[Instruction, ...]
+    saved: Mapping[str, float]
+
+
+def _stored(subject: Subject, wide_products: Sequence[tuple[Instruction, str]], narrow: str) -> _Stored | None:
+    """Returns the kernels that write the wide operand of products of GPUs, and only for them; None if that takes no time."""
+    if subject.compiled.program.platform != "gpu":
+        return None
+    operands, saved = list[Instruction](), dict[str, float]()
+    for product, kernel in wide_products:
+        reader = subject.module.instruction(kernel)
+        for maker in {*makers_of(reader)}:
+            is_read_wide = any(_read_from(operand, reader) is maker for operand in product.operands)
+            is_alone = maker.name in subject.points and {*readers_of(maker)} == {reader} and not maker.shape.is_tuple
+            if not is_read_wide or not is_alone or maker.shape.element_type != product.operands[0].shape.element_type:
+                continue
+            bytes_ = maker.shape.byte_size * (1 - element_bits(narrow) / element_bits(maker.shape.element_type))
+            for each in (maker.name, kernel):
+                point = subject.points[each]
+                runs = 1.0 if isinstance(point.executions, Unavailable) else float(point.executions)
+                if point.limited_by == "main memory" and (accessed := subject.accessed(each)):
+                    saved[each] = min(1.0, bytes_ * runs / accessed)
+            operands.append(maker)
+    return _Stored(tuple(operands), saved) if saved else None
+
+
+def _read_from(operand: Instruction, kernel: Instruction) -> Instruction | None:
+    """Returns the kernel that makes an operand of a product in a kernel, if it is only moved in between; None for others."""
+    value = operand
+    while value.opcode in MOVING:
+        value = value.operands[0]
+    if kernel.opcode == "fusion":
+        if value.parameter_number is None:
+            return None
+        value = kernel.operand(value.parameter_number)
+    while value.opcode in MOVING:
+        value = value.operands[0]
+    return value
+
+
+def _stored_finding(subject: Subject, products: list[_Product], narrow: str, wide: str, stored: _Stored) -> Finding:
+    first = products[0].value.instruction
+    narrow_name, wide_name = _NAMES[narrow], _NAMES[wide]
+    times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
+    size = max((each.shape for each in stored.operands), key=lambda shape: shape.byte_size)
+    title = (
+        f"One operand of the product {shapes_text(first)}{times} is converted from {narrow_name} to {wide_name}, so the other one,"
+        f" {format_array(size.element_type, size.dimensions)}, is written and read in {wide_name}."
+    )
+    half = 1 - element_bits(narrow) / element_bits(wide)
+    at_peak = subject.at_peak or {}
+    return subject.finding(
+        KIND, title,
+        f"jnp.matmul(a, b.astype(jnp.{narrow_name}), preferred_element_type=jnp.{wide_name})  # with a in {narrow_name}, and b the other operand",
+        saved=stored.saved, frames=first.frames, gain_bytes=int(half * sum(at_peak.get(each.name, 0) for each in stored.operands)),
+        caution=f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter.",
+        edits=(_narrowing(products, narrow),),
+    )  # fmt: skip
+
+
+def _narrowing(products: Sequence[_Product], narrow: str) -> NarrowProducts:
+    names = tuple(dict.fromkeys(p.name for p in products))
+    return NarrowProducts(names, narrow, stacks_of(p.value.instruction.frames for p in products))
 
 
 def _rounding_part(
@@ -139,13 +215,7 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
         caution = f"{caution} {_BESIDE_CAUTION}".strip()
     return subject.finding(
         KIND, title, remedy, instructions=saved.kernels, frames=first.frames, saved_part=saved.part, is_upper_bound=saved.is_upper_bound, caution=caution,
-        edits=(
-            NarrowProducts(
-                tuple(dict.fromkeys(p.name for p in products)),
-                narrow,
-                stacks_of(p.value.instruction.frames for p in products),
-            ),
-        ),
+        edits=(_narrowing(products, narrow),),
     )  # fmt: skip
 
 
