@@ -443,3 +443,48 @@ def test_only_what_kernels_read_becomes_narrower() -> None:
         proof = finding.prove(run=False)
         assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
         assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.02)
+
+
+XS, STATE, MATRIX = (jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in ((64, 256, 512), (256, 512), (512, 512)))
+
+
+def scanned_in(dtype: Any, later: bool, train: bool = False) -> Any:
+    """A scan over an array that is converted before it, or slice by slice."""
+
+    def run(w: Any, h: Any, xs: Any) -> Any:
+        def body(h: Any, x: Any) -> Any:
+            x = x.astype(dtype) if later else x
+            return jnp.tanh(h @ w + x.astype(h.dtype)), None
+
+        return jax.lax.scan(body, h, xs if later else xs.astype(dtype))[0]
+
+    return jax.grad(lambda w, h, xs: run(w, h, xs).astype(jnp.float32).sum()) if train else run
+
+
+@needs_gpu
+@pytest.mark.parametrize("train", [False, True])
+def test_slices_of_an_array_that_was_converted(train: bool) -> None:
+    first, second = (
+        inspector.lower(scanned_in(jnp.float32, later, train), MATRIX, STATE, XS).compile(target="gpu:h100:1")
+        for later in (False, True)
+    )
+    (finding,) = [each for each in first.findings(kinds=[KIND]) if "as a whole" in each.title]
+    assert finding.title.startswith(
+        "f32[64, 256, 512] (32 MiB) is converted from bfloat16 as a whole at test_wide_storage.py:"
+    )
+    assert finding.gain_bytes == 32 << 20
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == pytest.approx(first.memory.peak_bytes - second.memory.peak_bytes, rel=0.05)
+    assert not [each for each in second.findings(kinds=[KIND]) if "as a whole" in each.title]
+
+
+@needs_gpu
+def test_a_converted_array_that_others_read_too() -> None:
+    def run(w: Any, h: Any, xs: Any) -> Any:
+        wide = xs.astype(jnp.float32)
+        h = jax.lax.scan(lambda h, x: (jnp.tanh(h @ w + x.astype(h.dtype)), None), h, wide)[0]
+        return h, wide
+
+    findings = inspector.lower(run, MATRIX, STATE, XS).compile(target="gpu:h100:1").findings(kinds=[KIND])
+    assert not [each for each in findings if "as a whole" in each.title]

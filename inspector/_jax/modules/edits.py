@@ -256,13 +256,14 @@ def _store_narrow(
     loop: str,
     shape: Sequence[str],
     results: Sequence[int],
+    is_read: bool,
 ) -> int:
     """Stores parameters, or elements that loops carry, in a narrower type."""
     narrow = _element_type(element_type)
     if loop:
         loops = list(_named(module, frozenset({"stablehlo.while"}), (loop,)))
         wide = ir.RankedTensorType.get(list(map(int, shape[1:])), _element_type(shape[0]))
-        return sum(narrow_elements(module, each, wide, narrow) for each in loops)
+        return sum(narrow_elements(module, each, wide, narrow, are_read=is_read) for each in loops)
     return narrow_parameters(module, main_of(module), parameters, narrow, frozenset(results))
 
 

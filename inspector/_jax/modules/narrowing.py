@@ -38,11 +38,18 @@ def narrow_parameters(
     return len(parameters)
 
 
-def narrow_elements(module: ir.Module, loop: Any, wide: Any, narrow: Any) -> int:
-    """Carries the elements of a type that a loop changes in a narrower type. Returns how many were changed."""
+def narrow_elements(module: ir.Module, loop: Any, wide: Any, narrow: Any, *, are_read: bool = False) -> int:
+    """Carries the elements of a type that a loop changes, or those that it only reads and that were converted, in a narrower type.
+
+    Returns how many were changed.
+    """
     body = loop.regions[1].blocks[0]
     ends = list(body.operations)[-1].operation.operands
-    numbers = [n for n, (a, end) in enumerate(zip(body.arguments, ends, strict=True)) if a.type == wide and a != end]
+    numbers = [
+        n
+        for n, (a, end) in enumerate(zip(body.arguments, ends, strict=True))
+        if a.type == wide and (a == end) == are_read and (not are_read or _was_narrow(loop.operands[n], narrow))
+    ]
     for number in numbers:
         _Narrowing(module, narrow, wide.element_type).carry(loop, number)
     return len(numbers)
@@ -104,6 +111,13 @@ class _Narrowing:
             _CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=ir.InsertionPoint(user)
         )
         user.operands[number] = made.results[0]
+
+
+def _was_narrow(value: Any, narrow: Any) -> bool:
+    """Reports whether a value was converted from a narrower type."""
+    owner = value.owner
+    is_made = isinstance(owner, (ir.Operation, ir.OpView))
+    return is_made and owner.name == _CONVERT and bool(_element(owner.operands[0]) == narrow)
 
 
 def _element(value: Any) -> Any:

@@ -298,8 +298,9 @@ class StoreNarrow:
       parameters: their numbers.
       element_type: the narrower type, in HLO's notation.
       loop: JAX's name of the loop; "" for parameters.
-      shape: the element type and the dimensions of the elements that the loop changes, such as ("f32", "64", "256").
+      shape: the element type and the dimensions of the elements, such as ("f32", "64", "256").
       results: the positions of the results that are new versions of the parameters, which stay narrow.
+      is_read: whether the elements are those that the loop only reads.
     """
 
     parameters: tuple[int, ...]
@@ -307,6 +308,7 @@ class StoreNarrow:
     loop: str = ""
     shape: tuple[str, ...] = ()
     results: tuple[int, ...] = ()
+    is_read: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from inspector.analysis.findings.argument_names import argument_root, common_pat
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Use, full_name, moved_from
 from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.detectors.memory.wide_slices import wide_slices
 from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.storage import loop_places, stored_uses
@@ -44,7 +45,7 @@ _KEPT = "Other programs that take the array may need its precision, such as an o
 
 
 def wide_storage(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for the arguments of a type, and one for each loop, type and way to store."""
+    """Yields one finding for the arguments of a type, one for each loop, type and way to store, and one for each array that loops only read."""
     if subject.calls is None or isinstance(subject.before, Unavailable):
         return
     names = [name for _, name in subject.calls.values(("while",))]
@@ -59,6 +60,7 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
         for members in groups.values():
             yield from _loop_findings(subject, loop, members, is_unique=names.count(name) == 1)
     yield from _argument_findings(subject, subject.before, begun)
+    yield from wide_slices(subject, KIND)
 
 
 def _computes_in(narrow: str, subject: Subject) -> bool:
