@@ -20,7 +20,7 @@ from inspector.hlo.shape import NUMPY_TYPES, element_bits
 from inspector.support.units import format_array, format_bytes
 
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
-_CONVERTING = frozenset({"parameter", "convert", "bitcast", "copy", "transpose"})
+_CONVERTING = frozenset({"parameter", "convert", "bitcast"})
 
 
 def wide_slices(subject: Subject, kind: str) -> Iterator[Finding]:
@@ -83,12 +83,13 @@ def _kernels(subject: Subject, value: Value, name: str) -> list[str]:
             and each.shape.element_type == wide.element_type
             and own <= elements <= own * devices
         )
-        if is_it and kernel is not None and _only_converts(subject.module.instruction(kernel)):
+        if is_it and kernel is not None and only_converts(subject.module.instruction(kernel)):
             found[kernel] = None
     return [*found]
 
 
-def _only_converts(kernel: Instruction) -> bool:
+def only_converts(kernel: Instruction) -> bool:
+    """Reports whether a kernel only converts an array to another type."""
     inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
     return all(each.opcode in _CONVERTING for each in inside)
 

@@ -14,7 +14,7 @@ from inspector.analysis.findings.argument_names import argument_root, common_pat
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Use, full_name, moved_from
 from inspector.analysis.findings.dataflow import Value, results, source
-from inspector.analysis.findings.detectors.memory.wide_slices import wide_slices
+from inspector.analysis.findings.detectors.memory.wide_slices import only_converts, wide_slices
 from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.storage import loop_places, stored_uses
@@ -29,7 +29,6 @@ from inspector.support.units import counted, format_bytes, format_list
 
 KIND = "wide-storage"
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
-_CONVERTING = frozenset({"parameter", "convert", "bitcast"})
 _FILLING = frozenset({"constant", "broadcast", "bitcast", "tuple"})
 _WHOLE, _STACK, _SLICES = "whole", "stack", "slices"
 """Ways in which a loop stores an array: a new one in each iteration, a result of each iteration, and slices of an array that it reads."""
@@ -383,7 +382,7 @@ def _saved(
             elements = math.prod(instruction.shape.dimensions)
             elements_by_kernel[kernel] = elements_by_kernel.get(kernel, 0) + elements
             whole = subject.module.instruction(kernel)
-            if types == (wide, narrow) and _only_converts(whole) and instruction in _written(whole):
+            if types == (wide, narrow) and only_converts(whole) and instruction in _written(whole):
                 copied += instruction.shape.byte_size
     spent = saved = 0.0
     for kernel, elements in elements_by_kernel.items():
@@ -391,7 +390,7 @@ def _saved(
         weight = subject.accessed(kernel) if isinstance(time, Unavailable) else time
         # A kernel may read a part of an array, such as a gather: all that it reads becomes narrower at most.
         most = (
-            1.0 if _only_converts(subject.module.instruction(kernel)) else 1 - element_bits(narrow) / element_bits(wide)
+            1.0 if only_converts(subject.module.instruction(kernel)) else 1 - element_bits(narrow) / element_bits(wide)
         )
         spent += weight
         saved += weight * min(_part(subject, kernel, elements * width), most)
@@ -432,11 +431,6 @@ def _types(conversion: Instruction) -> tuple[str, ...]:
     return (*(each.shape.element_type for each in conversion.operands), conversion.shape.element_type)
 
 
-def _only_converts(kernel: Instruction) -> bool:
-    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
-    return all(each.opcode in _CONVERTING for each in inside)
-
-
 def _written(kernel: Instruction) -> list[Instruction]:
     """Returns the instructions whose results a kernel writes."""
     if kernel.opcode != "fusion":
@@ -458,7 +452,7 @@ def _is_part(elements: int, whole: int, subject: Subject) -> bool:
 def _part(subject: Subject, kernel: str, removed: float) -> float:
     """Returns the part of a kernel's time that it saves if each execution accesses fewer bytes."""
     point = subject.points[kernel]
-    if _only_converts(subject.module.instruction(kernel)):
+    if only_converts(subject.module.instruction(kernel)):
         return 1.0
     if point.bound_by != "memory" and not isinstance(point.least_s, Unavailable):
         return 0.0
