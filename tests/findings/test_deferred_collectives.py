@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
@@ -12,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from tests.absent import needs_gpu, needs_tpu
-from tests.findings.sharded import Program, array, manual
+from tests.findings.sharded import D, Program, array, manual
 
 KIND = "small-collectives"
 BATCHES = array((64, 256, 128), None, "d")
@@ -130,3 +131,50 @@ def test_an_array_that_the_loop_fills_in_part() -> None:
     found = compiled((manual(into_another_array, P(None, "d"), P()), (BATCHES,))).findings(kinds=[KIND])
     (finding,) = [*found, *found.folded]
     assert finding.prove().verdict == "cannot be tried"
+
+
+def accumulated(scale: Callable[[Any], Any]) -> Program:
+    """The gradients of batches, each averaged over the devices before it is added."""
+
+    def step(params: Any, batches: Any) -> Any:
+        def of_batch(total: Any, x: Any) -> Any:
+            g = jax.grad(lambda p: (jnp.tanh(x @ p["w"]) @ p["v"]).var())(params)
+            return jax.tree.map(lambda total, g: total + scale(g), total, g), None
+
+        return lax.scan(of_batch, jax.tree.map(jnp.zeros_like, params), batches)[0]
+
+    params = {"w": array((256, 1024)), "v": array((1024, 256))}
+    batches = array((8, 1024, 256), None, "d")
+    return jax.shard_map(step, mesh=D, in_specs=(P(), P(None, "d")), out_specs=P(), check_vma=False), (params, batches)
+
+
+@needs_gpu
+def test_gradients_that_are_averaged_in_each_iteration() -> None:
+    """XLA combines their all-reduces, and names the result after another operation."""
+    fun, args = accumulated(lambda g: lax.pmean(g, "d"))
+    compiled = inspector.lower(fun, *args).compile(target="gpu:h100:8")
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert "(2 MiB per device) run" in finding.title
+    assert "8 times, in a loop that only accumulates the results" in finding.title
+    assert finding.share > 0.1
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    fun, args = accumulated(lambda g: g)
+    later = inspector.lower(lambda *args: jax.tree.map(lambda g: g / 8, fun(*args)), *args).compile(target="gpu:h100:8")
+    before, after = (float(each.roofline().total.least_s) for each in (compiled, later))
+    assert proof.gain_s < 1.1 * (before - after)
+
+
+def test_averages_are_values_of_the_mean() -> None:
+    """On devices: the proof adds up first and scales in the loop."""
+    fun, args = accumulated(lambda g: lax.pmean(g, "d"))
+    compiled = inspector.lower(fun, *args).compile(target="cpu:8")
+    for finding in compiled.findings(kinds=[KIND]):
+        assert "agree" in str(finding.prove(run=True).values) or "equal" in str(finding.prove(run=True).values)
+
+
+@needs_gpu
+def test_sums_that_depend_on_the_iteration_stay() -> None:
+    fun, args = accumulated(lambda g: lax.psum(g, "d") * jnp.abs(g).max())
+    compiled = inspector.lower(fun, *args).compile(target="gpu:h100:8")
+    assert not [each for each in compiled.findings(kinds=[KIND]) if "in a loop that only" in each.title]

@@ -305,3 +305,22 @@ def test_a_tpu_moves_the_products_of_gathered_arrays_too(growth: int, wrap: Any,
     saved_s = first.roofline().total.least_s - second.roofline().total.least_s
     assert (len(finding.instructions) > 1) == moves
     assert finding.gain_s == pytest.approx(saved_s, rel=rel)  # a GELU on its own takes longer
+
+
+@needs_gpu
+def test_a_gather_that_xla_combined_with_one_that_changes() -> None:
+    """Both have one name, and their results are read at once."""
+
+    def solve(x: Any, p: Any) -> Any:
+        def step(_: Any, p: Any) -> Any:
+            whole, other = (jax.lax.all_gather(each, "d", tiled=True) for each in (x, p))
+            return jnp.tanh(x @ (whole.T @ other))
+
+        return jax.lax.fori_loop(0, 30, step, p)
+
+    fun = jax.shard_map(solve, mesh=sharded.D, in_specs=(P("d"), P("d")), out_specs=P("d"), check_vma=False)
+    args = sharded.array((4096, 256), "d"), sharded.array((4096,), "d")
+    (finding,) = inspector.lower(fun, *args).compile(target="gpu:h100:8").findings(kinds=["invariant-collective"])
+    assert "The all-gather over d of `x`" in finding.title
+    assert "30 iterations" in finding.title
+    assert finding.prove().verdict == "proven"

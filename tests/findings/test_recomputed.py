@@ -248,6 +248,7 @@ def transformer(wrap: Any) -> Any:
 
 @needs_tpu
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_scores_of_an_attention_are_repeated_rather_than_kept() -> None:
     """They are larger than the products of the weights, and faster to compute."""
 

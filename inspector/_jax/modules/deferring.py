@@ -64,12 +64,26 @@ def _adds(reduce: Any) -> bool:
     return bool(reduce.regions[0].blocks[0].operations[0].operation.name == "stablehlo.add")
 
 
-def _is_zero(value: Any) -> bool:
+def _scales(user: Any, number: int) -> bool:
+    """Reports whether an operation multiplies or divides an operand by a constant."""
+    if user.name != "stablehlo.multiply" and (user.name != "stablehlo.divide" or number != 0):
+        return False
+    return _constant_behind(user.operands[1 - number]) is not None
+
+
+def _constant_behind(value: Any) -> Any | None:
+    """Returns the constant that a value is, also if it is broadcast; None for others."""
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _UNIT_DIMENSIONS:
         value = value.owner.operation.operands[0]
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.constant":
+    is_constant = not isinstance(value.owner, ir.Block) and value.owner.operation.name == "stablehlo.constant"
+    return value.owner.operation if is_constant else None
+
+
+def _is_zero(value: Any) -> bool:
+    constant = _constant_behind(value)
+    if constant is None:
         return False
-    number: Any = ir.DenseElementsAttr(value.owner.operation.attributes["value"])
+    number: Any = ir.DenseElementsAttr(constant.attributes["value"])
     return bool(number.is_splat and not number.get_splat_value().value)
 
 
@@ -83,7 +97,7 @@ def _kept(module: ir.Module, reduce: Any) -> Any | None:
         ((user, number),) = uses
         if user.name == _CALL:
             inline_callee(module, user)
-        elif user.name in _UNIT_DIMENSIONS:
+        elif user.name in _UNIT_DIMENSIONS or (_adds(reduce) and _scales(user, number)):
             value = user.results[0]
         elif user.name in _COMBINING or (user.name == _STACKING and number == 1):
             ends = [use.owner.operation for use in user.results[0].uses]

@@ -5,11 +5,12 @@ They are the user's own, in a `shard_map`, such as the sums of an evaluation ove
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, over
-from inspector.analysis.findings.before import uses
+from inspector.analysis.findings.before import moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
@@ -22,6 +23,8 @@ from inspector.hlo.source import merged_names
 from inspector.support.units import format_bytes
 
 _UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
+_MOST_COMBINED = 12
+"""Arrays of which any may be combined."""
 _CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 
 
@@ -47,16 +50,54 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
       kind: the kind of the findings.
     """
     known: dict[str, _Deferred | None] = {}
+    elements: dict[str, list[int]] = {}
     for value, name in subject.calls.values(("all-reduce",)) if subject.calls is not None else ():
         deferred = _deferred(value)
         known[name] = deferred if known.get(name, deferred) == deferred else None
-    groups: dict[_Deferred, list[Collective]] = {}
+        elements.setdefault(name, []).append(math.prod(value.instruction.shape.dimensions))
+    groups: dict[_Deferred, list[_Member]] = {}
+    left = list[Collective]()
     for each in subject.collectives if any(known.values()) else ():
-        found = {known.get(name) for name in merged_names(each.origin.op_name)}
-        if each.opcode == "all-reduce" and _runs(each) > 1 and len(found) == 1 and None not in found:
-            groups.setdefault(next(deferred for deferred in found if deferred is not None), []).append(each)
+        names = tuple(merged_names(each.origin.op_name))
+        found = {known.get(name) for name in names}
+        if each.opcode != "all-reduce" or _runs(each) == 1:
+            continue
+        if len(found) == 1 and None not in found:
+            groups.setdefault(next(deferred for deferred in found if deferred is not None), []).append(
+                _Member(each, names)
+            )
+        elif not known.keys() & {*names}:
+            left.append(each)
+    matched = {name for members in groups.values() for member in members for name in member.names}
+    for name, one in known.items():
+        if one is not None and name not in matched:
+            for each in _of_sizes(left, elements[name]):
+                groups.setdefault(one, []).append(_Member(each, (name,)))
     for deferred, members in groups.items():
         yield _finding(subject, kind, deferred, members)
+
+
+class _Member(NamedTuple):
+    """A compiled all-reduce, with JAX's names of those that became it."""
+
+    collective: Collective
+    names: tuple[str, ...]
+
+
+def _of_sizes(collectives: Sequence[Collective], elements: Sequence[int]) -> list[Collective]:
+    """Returns the all-reduces of some arrays, each of one or more of them, if they have most of the elements; otherwise [].
+
+    XLA may name a combined one after an operation on the way to it.
+    """
+    sums = {0}
+    for each in sorted(elements, reverse=True)[:_MOST_COMBINED]:
+        sums |= {one + each for one in sums}
+    found = [each for each in collectives if _elements(each) in sums]
+    return found if sum(elements) / 2 <= sum(map(_elements, found)) <= sum(elements) else []
+
+
+def _elements(collective: Collective) -> int:
+    return sum(math.prod(shape.dimensions) for shape in collective.result_shapes)
 
 
 def _runs(collective: Collective) -> int:
@@ -64,7 +105,8 @@ def _runs(collective: Collective) -> int:
     return 1 if isinstance(collective.executions, Unavailable) else int(collective.executions)
 
 
-def _finding(subject: Subject, kind: str, deferred: _Deferred, members: Sequence[Collective]) -> Finding:
+def _finding(subject: Subject, kind: str, deferred: _Deferred, found: Sequence[_Member]) -> Finding:
+    members = [each.collective for each in found]
     first = members[0]
     size = sum(each.operand_bytes for each in members)
     where = subject.at_line(first.origin.frames)
@@ -81,7 +123,7 @@ def _finding(subject: Subject, kind: str, deferred: _Deferred, members: Sequence
         else f"total = {call}(total, axes)  # once, after the loop; remove {call} from the body"
         + "; total must start at zero" * (deferred.call == "psum")
     )
-    names = dict.fromkeys(name for each in members for name in merged_names(each.origin.op_name))
+    names = dict.fromkeys(name for each in found for name in each.names)
     exchanges = [each for each in subject.exchanges if each.collective in members]
     return subject.finding(
         kind, title, remedy, saved={each.name: 1.0 for each in members},
@@ -105,8 +147,8 @@ def _deferred(value: Value) -> _Deferred | None:
     if reduction is None or reduction.root.opcode not in _CALLS or not loops:
         return None
     calls = value.calls[: loops[-1] + 1]
-    found = [*uses(value)]
-    while len(found) == 1 and found[0].user is not None and found[0].user.instruction.opcode in _UNIT_DIMENSIONS:
+    is_sum, found = reduction.root.opcode == "add", [*uses(value)]
+    while len(found) == 1 and found[0].user is not None and _is_passed(found[0].user, found[0].operand, is_sum):
         found = [*uses(found[0].user)]
     if len(found) != 1 or found[0].user is None:
         return None
@@ -120,6 +162,14 @@ def _deferred(value: Value) -> _Deferred | None:
     if not any(_is_carried(each, kept, calls) for each in carried):
         return None
     return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked)
+
+
+def _is_passed(user: Value, number: int, is_sum: bool) -> bool:
+    """Reports whether an operation may also come before the all-reduce: a reshape, or the scale of a `pmean` by a constant."""
+    if user.instruction.opcode in _UNIT_DIMENSIONS:
+        return True
+    is_scale = user.instruction.opcode == "multiply" or (user.instruction.opcode == "divide" and number == 0)
+    return is_sum and is_scale and moved_from(user.operand(1 - number)).instruction.opcode == "constant"
 
 
 def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:

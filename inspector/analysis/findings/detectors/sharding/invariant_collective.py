@@ -7,7 +7,7 @@ Weights of layers that the loop slices by its counter change from iteration to i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
@@ -77,7 +77,7 @@ def _member(subject: Subject, collective: Collective) -> _Member | None:
         )
     combined = _combined(instruction)
     unchanged = [each for each in combined if invariant(instruction, [each]).loops]
-    calls = _calls_behind(instruction) if unchanged else ()
+    calls = (_calls_behind(instruction) or _named_calls(merged_names(collective.origin.op_name))) if unchanged else ()
     if not calls:
         return None
     found = invariant(instruction, unchanged)
@@ -91,8 +91,12 @@ def _member(subject: Subject, collective: Collective) -> _Member | None:
 def _calls_behind(collective: Instruction) -> tuple[str, ...]:
     """Returns JAX's names of collectives that XLA combined into one: those of the parts of its result."""
     parts = [each for reader in readers_of(collective) for each in (reader, *_inside(reader), *reader.users)]
-    names = dict.fromkeys(name for each in parts for name in merged_names(each.op_name))
-    return tuple(name for name in names if name.rpartition("/")[2] in _CALLS)
+    return _named_calls(name for each in parts for name in merged_names(each.op_name))
+
+
+def _named_calls(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns those of JAX's names that are collectives."""
+    return tuple(name for name in dict.fromkeys(names) if name.rpartition("/")[2] in _CALLS)
 
 
 def _inside(kernel: Instruction) -> Sequence[Instruction]:
