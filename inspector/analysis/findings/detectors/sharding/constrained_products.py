@@ -14,7 +14,7 @@ from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.constraint_detours import behind, is_by_element, is_constraint
-from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys_in
+from inspector.analysis.findings.detectors.sharding.operation_keys import Lines, is_same_line, keys_in, lines_of
 from inspector.analysis.findings.detectors.sharding.product_splits import (
     Splits,
     axes_of_result,
@@ -44,8 +44,8 @@ class ConstrainedProduct(NamedTuple):
       devices: number of devices along these axes.
       part: number of elements of a device's part of the array.
       maker: the product that makes the array.
-      products: all products around it.
-      beside: the operations beside it: its neighbors and the products.
+      wholes: the array, and the operands of the products around it that are split: what may be gathered for the constraint.
+      lines: the lines of the operations beside it, which are its neighbors and the products.
     """
 
     constraint: Instruction
@@ -53,8 +53,8 @@ class ConstrainedProduct(NamedTuple):
     devices: int
     part: int
     maker: Value
-    products: tuple[Instruction, ...]
-    beside: frozenset[Key]
+    wholes: tuple[Instruction, ...]
+    lines: frozenset[Lines]
 
 
 def constrained_products(subject: Subject, kind: str, collectives: Sequence[Collective]) -> Iterator[Finding]:
@@ -80,12 +80,11 @@ def _is_for(collective: Collective, product: ConstrainedProduct) -> bool:
     """Reports whether a collective gathers the array of a constraint, or an operand of its products, over the axes."""
     if isinstance(collective.axes, Unavailable) or {*map(str, collective.axes)} != {*product.axes}:
         return False
-    if not is_beside(collective.origin, product.beside):
+    own = lines_of(collective.origin.frames[:2])  # XLA may combine several, and name the result after one of them
+    if not own or not any(is_same_line(own, each) for each in product.lines):
         return False
-    wholes = (product.constraint, *(operand for each in product.products for operand in each.operands))
-    sizes = {math.prod(each.shape.dimensions) for each in wholes}
     got = [math.prod(shape.dimensions) for shape in collective.result_shapes]
-    return any(each and size % each == 0 for size in sizes for each in got)
+    return any(math.prod(whole.shape.dimensions) % each == 0 for whole in product.wholes for each in got if each)
 
 
 def _finding(
@@ -147,12 +146,20 @@ def _between(there: Instruction, calls: tuple[Instruction, ...], splits: Splits)
         needs_parts = any(_contracted(user, n, dimension) is not None for user, n in readers)
         if needs_parts and all(_takes(Value(user, calls), n, dimension, made, splits) for user, n in readers):
             around = (products[0], *(user for user, _ in readers))
-            beside = frozenset(key for each in (there, *there.operands, *there.users, *around) for key in keys_in(each))
+            weights = [each for one in around for each in one.operands if _is_split(Value(each, calls), made, splits)]
+            beside = (there, *there.operands, *there.users, *around)
+            lines = frozenset(key[1] for each in beside for key in keys_in(each))
             part = math.prod(there.shape.dimensions) // splits.count(used)
             return ConstrainedProduct(
-                there, tuple(made), splits.count(made), part, Value(products[0], calls), around, beside
+                there, tuple(made), splits.count(made), part, Value(products[0], calls), (there, *weights), lines
             )
     return None
+
+
+def _is_split(value: Value, axes: Sequence[str], splits: Splits) -> bool:
+    """Reports whether axes split a dimension of an array."""
+    rank = len(value.instruction.shape.dimensions)
+    return any([*axes_of_value(value, dimension, splits)] == [*axes] for dimension in range(rank))
 
 
 def _readers(there: Instruction) -> list[tuple[Instruction, int]]:

@@ -8,11 +8,13 @@ from typing import TypeAlias
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import Frame, Origin, merged_names
 
-Key: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+Lines: TypeAlias = tuple[tuple[str, int], ...]
+"""The files and lines of a call stack, innermost first."""
+Key: TypeAlias = tuple[str, Lines]
 """The last part of an operation's name and its innermost lines. Names before optimization begin at their function."""
 
 
-def lines_of(frames: Sequence[Frame]) -> tuple[tuple[str, int], ...]:
+def lines_of(frames: Sequence[Frame]) -> Lines:
     """Returns the files and lines of a call stack."""
     return tuple((frame.file, frame.line) for frame in frames)
 
