@@ -168,7 +168,7 @@ def test_values_for_which_the_device_has_room_may_be_kept_on_purpose() -> None:
 
 
 def test_the_loops_of_a_line_are_one_finding() -> None:
-    """The layers of a network that is no loop."""
+    """Layers in a Python loop."""
 
     def layer(w: Any, x: jax.Array) -> jax.Array:
         return jax.lax.scan(lambda h, x: (jnp.tanh(jnp.sin(x @ w[0]) @ w[1] + h),) * 2, jnp.zeros((64, 128)), x)[1]

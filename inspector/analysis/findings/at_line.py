@@ -1,4 +1,4 @@
-"""The user's line in a finding's sentence.
+"""The user's line in a finding's sentence, and whether operations are of one line.
 
 Many programs have a function that only calls `with_sharding_constraint`. Its line is the same for all constraints, so the line of
 its caller is named.
@@ -7,9 +7,13 @@ its caller is named.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from inspector.hlo.source import Frame, own_line
 from inspector.support.packages import is_library_file
+
+Lines: TypeAlias = tuple[tuple[str, int], ...]
+"""The files and lines of a call stack, innermost first."""
 
 
 def shared_lines(stacks: Iterable[Sequence[Frame]]) -> frozenset[Frame]:
@@ -45,3 +49,14 @@ def at_line(frames: Sequence[Frame], preposition: str = "at", shared: Collection
     if not line:
         return ""
     return f" {preposition} {line}" + (f" (through {own_line(frames)})" if len(caller) < len(frames) else "")
+
+
+def lines_of(frames: Sequence[Frame]) -> Lines:
+    """Returns the files and lines of a call stack."""
+    return tuple((frame.file, frame.line) for frame in frames)
+
+
+def is_same_line(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> bool:
+    """Reports whether lines are the same as far as both are known: those before optimization begin at their function."""
+    known = min(len(one), len(other))
+    return one[:known] == other[:known]

@@ -15,9 +15,9 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
+from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import MOVING, Before, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
-from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.edits import ContractSums, stacks_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import ESTIMATED, Subject
@@ -256,8 +256,7 @@ def _kernels(subject: Subject, found: SumOfProducts) -> list[str]:
         for each in subject.kernels.named([found.name])
         if each.opcode == "reduce"
         and math.prod(each.operands[0].shape.dimensions) * devices >= terms
-        and math.prod(each.shape.dimensions) * devices % results
-        == 0  # or parts of the results, which another kernel adds up
+        and not math.prod(each.shape.dimensions) * devices % results  # parts of the sums have more elements
         and is_same_line(lines_of(each.frames), lines)
     ]
     return [each for each in kernels if each is not None]

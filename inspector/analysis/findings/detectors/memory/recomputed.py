@@ -46,7 +46,7 @@ _ALL, _OF_WEIGHTS = "dots_saveable", "dots_with_no_batch_dims_saveable"
 
 
 class _Kept(NamedTuple):
-    """What a policy keeps, and what it saves.
+    """The results that a policy keeps, and the work that it saves.
 
     Attributes:
       policy: its name in `jax.checkpoint_policies`.
@@ -85,10 +85,8 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     policies = [(_ALL, again)]
     if of_weights and len(of_weights) < len(again):
         policies.append((_OF_WEIGHTS, of_weights))
-    if (
-        subject.compiled.program.platform == "tpu"
-    ):  # which keep the scores of an attention longer than they compute them
-        policies.reverse()
+    if subject.compiled.program.platform == "tpu":
+        policies.reverse()  # TPUs take longer to keep the scores of an attention than to compute them again
     for policy, kept_products in policies:
         kept = _kept(subject, peak, found, kept_products, policy)
         if kept is not None and _is_worth(subject, peak, room, kept):
@@ -173,21 +171,21 @@ def _kept(
     return _Kept(policy, kernels, kept, moved, maybe_moved, is_upper_bound)
 
 
-def _finding(subject: Subject, peak: Peak, room: int, best: _Kept) -> Finding:
-    saved_s = best.spent_s(subject) - best.moved / peak.memory_bytes_per_s
-    whole = subject.seconds(best.kernels)
-    frames = next((f for name in best.kernels if (f := subject.module.instruction(name).frames)), ())
+def _finding(subject: Subject, peak: Peak, room: int, kept: _Kept) -> Finding:
+    saved_s = kept.spent_s(subject) - kept.moved / peak.memory_bytes_per_s
+    whole = subject.seconds(kept.kernels)
+    frames = next((f for name in kept.kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first at {line_text(frames, is_short=True)}," if frames else ""
     title = (
-        f"{counted(len(best.kernels), 'kernel')} with products{place} repeat{'s' if len(best.kernels) == 1 else ''} the forward pass for the"
-        f" backward pass, though the results fit into memory: {format_bytes(subject.peak_bytes + best.kept)} of {format_bytes(room)}."
+        f"{counted(len(kept.kernels), 'kernel')} with products{place} repeat{'s' if len(kept.kernels) == 1 else ''} the forward pass for the"
+        f" backward pass, though the results fit into memory: {format_bytes(subject.peak_bytes + kept.kept)} of {format_bytes(room)}."
     )
     return subject.finding(
-        KIND, title, _REMEDY.format(best.policy, " without batch dimensions" if best.policy == _OF_WEIGHTS else ""),
-        instructions=best.kernels, frames=frames, saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
-        is_upper_bound=best.is_upper_bound or best.policy == _OF_WEIGHTS, gain_bytes=-int(best.kept),
-        caution=f"It costs up to {format_bytes(best.kept)}. Keep it if the batch is going to grow.",
-        edits=(TraceAgain(WhatIf(checkpoint=best.policy)),),
+        KIND, title, _REMEDY.format(kept.policy, " without batch dimensions" if kept.policy == _OF_WEIGHTS else ""),
+        instructions=kept.kernels, frames=frames, saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
+        is_upper_bound=kept.is_upper_bound or kept.policy == _OF_WEIGHTS, gain_bytes=-int(kept.kept),
+        caution=f"It costs up to {format_bytes(kept.kept)}. Keep it if the batch is going to grow.",
+        edits=(TraceAgain(WhatIf(checkpoint=kept.policy)),),
     )  # fmt: skip
 
 

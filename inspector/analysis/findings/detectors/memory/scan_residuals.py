@@ -50,9 +50,7 @@ def scan_residuals(subject: Subject) -> Iterator[Finding]:
         return
     chosen = [loop for loop in backward if _is_checkpointed(subject, loop)]  # by a policy that keeps what is stacked
     taken = {source for loop in backward if loop not in chosen for source in _initial(loop)}
-    lines: dict[
-        tuple[tuple[Frame, ...], int], list[_Stacked]
-    ] = {}  # the layers of a network that is no loop have one line
+    lines: dict[tuple[tuple[Frame, ...], int], list[_Stacked]] = {}  # layers in a Python loop have one line
     for loop in loops:
         if "backward" not in phases(loop.op_name) and (stacked := _stacked(loop, taken)) is not None:
             lines.setdefault((loop.frames, stacked.trips), []).append(stacked)

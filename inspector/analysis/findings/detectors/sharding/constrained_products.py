@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.constraint_detours import behind, is_by_element, is_constraint
-from inspector.analysis.findings.detectors.sharding.operation_keys import Lines, is_same_line, keys_in, lines_of
+from inspector.analysis.findings.detectors.sharding.operation_keys import keys_in
 from inspector.analysis.findings.detectors.sharding.product_splits import (
     Splits,
     axes_of_result,
@@ -32,11 +33,11 @@ from inspector.support.units import format_array, format_list
 
 _MOST_VALUES = 100
 _BESIDE = frozenset({"broadcast", "constant", "parameter"})
-"""What arrays are combined with element by element, besides a product: a bias or a scale."""
+"""Operands of elementwise operations besides a product: a bias or a scale."""
 
 
 class ConstrainedProduct(NamedTuple):
-    """A constraint of an array that the product behind it makes split, and that the products before it need split.
+    """A constraint of an array that one product makes in parts, and that other products read in parts.
 
     Attributes:
       constraint: the constraint.

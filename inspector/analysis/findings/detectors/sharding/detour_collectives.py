@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
+from inspector.analysis.findings.at_line import is_same_line
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     ConstraintDetour,
@@ -16,7 +17,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     had,
     is_constraint,
 )
-from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, is_same_line, keys
+from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys
 from inspector.analysis.findings.exchange_chains import chains, has_product, readers_of
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable

@@ -12,10 +12,9 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.at_line import at_line, is_same_line, lines_of
 from inspector.analysis.findings.before import MOVING, full_name
 from inspector.analysis.findings.dataflow import Value, source
-from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.exchanges import pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.ring_kernels import ring_kernels

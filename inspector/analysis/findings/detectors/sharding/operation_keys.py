@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TypeAlias
 
+from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import Frame, Origin, merged_names
+from inspector.hlo.source import Origin, merged_names
 
-Lines: TypeAlias = tuple[tuple[str, int], ...]
-"""The files and lines of a call stack, innermost first."""
 Key: TypeAlias = tuple[str, Lines]
 """The last part of an operation's name and its innermost lines. Names before optimization begin at their function."""
-
-
-def lines_of(frames: Sequence[Frame]) -> Lines:
-    """Returns the files and lines of a call stack."""
-    return tuple((frame.file, frame.line) for frame in frames)
 
 
 def keys(origin: Origin) -> list[Key]:
@@ -40,9 +34,3 @@ def is_beside(origin: Origin, wanted: Collection[Key]) -> bool:
         for name, lines in keys(origin)
         for other, others in wanted
     )
-
-
-def is_same_line(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> bool:
-    """Reports whether lines are the same as far as both are known: those before optimization begin at their function."""
-    known = min(len(one), len(other))
-    return one[:known] == other[:known]

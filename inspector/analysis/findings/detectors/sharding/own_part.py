@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.sliced_results import by_partition, sliced_dimension
+from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.exchange_chains import (
     has_product,
     is_by_element,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import full_name
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.constrained_products import constrained_products
@@ -25,7 +26,6 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
 )
 from inspector.analysis.findings.detectors.sharding.detour_collectives import detour_collectives
 from inspector.analysis.findings.detectors.sharding.full_rematerialization import full_rematerialization
-from inspector.analysis.findings.detectors.sharding.operation_keys import is_same_line, lines_of
 from inspector.analysis.findings.detectors.sharding.own_part import own_parts
 from inspector.analysis.findings.detectors.sharding.product_splits import Splits, axes_of_result, splits_of
 from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
