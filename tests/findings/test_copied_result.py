@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.findings.subject import Subject
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import GPU, TPU
 from tests.findings.corpus.record import recorded
@@ -173,3 +174,19 @@ def test_temporaries_in_the_memory_of_copies_are_no_gain() -> None:
     assert finding.gain_bytes / 2**20 == pytest.approx(19.5, rel=0.02)  # of 24 MiB, by a compile with the donation
     (finding,) = recorded("frozen_backbone_returned", TPU).findings(kinds=[KIND])
     assert finding.gain_bytes / 2**20 == pytest.approx(24, rel=0.02)
+
+
+class _Simulated:
+    """Buffers that take 110 bytes, of which a result that is donated or left out saves 20."""
+
+    def byte_size(self, donated: Any = None, without: Any = ()) -> int:
+        return 90 if donated or without else 110
+
+
+@pytest.mark.parametrize(("compiled_bytes", "saved"), [(120, 20), (110, 20), (95, 5), (85, 0)])
+def test_a_result_that_is_left_out_saves_no_memory_that_is_not_used(compiled_bytes: int, saved: int) -> None:
+    """The compiled program can hold a temporary in the result's buffer. For donations, the simulation errs alike before and after."""
+    subject = Subject.__new__(Subject)
+    subject.__dict__ |= {"_placement": _Simulated(), "_compiled_bytes": compiled_bytes}
+    assert subject.bytes_saved(50, without=[1]) == saved
+    assert subject.bytes_saved(50, donated={0: 1}) == 20

@@ -236,8 +236,11 @@ class Subject:
         """
         if self._placement is None:
             return most
-        # The compiled program may have a temporary in a buffer where the simulation has room for none.
-        before = min(self._placement.byte_size(), self._compiled_bytes)
+        before = self._placement.byte_size()
+        if (
+            not donated
+        ):  # the compiled program may have a temporary in the buffer of a result where the simulation has no room
+            before = min(before, self._compiled_bytes)
         return max(0, min(most, before - self._placement.byte_size(donated, without)))
 
     def accessed(self, name: str) -> float:
