@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +71,11 @@ def test_processes_left_by_a_kernel_are_detected(tmp_path: Path) -> None:
     kernel._tag = "tag-of-a-test"
     child = os.posix_spawnp("sleep", ["sleep", "60"], {**os.environ, "INSPECTOR_FUZZ_KERNEL": kernel._tag})
     try:
-        assert [word.split()[1] for word in kernel._processes()] == [str(child)]
+        # `posix_spawn` returns before Linux has written the environment of the new program.
+        until = time.monotonic() + 30
+        while not (found := list(kernel._processes())) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [word.split()[1] for word in found] == [str(child)]
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
