@@ -18,13 +18,17 @@ _PUTTING = frozenset({
 })  # fmt: skip
 _IN_BOUNDS = frozenset({"select", "dynamic-slice", "and", "reduce", "compare"})
 """Operations beside a `dynamic-update-slice` of `x.at[i].set(block)`: it writes what is there already if `i` is out of bounds."""
+_CHUNKS = _PUTTING | _SUMS | _IN_BOUNDS | {"gather", "scatter", "slice"}
+"""Operations of a ring over the chunks of an array. Its steps also take the chunks out of the array."""
 _PASSING = frozenset({
     "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "async-done", "copy-done",
     "tuple",
 })  # fmt: skip
 
 
-def ring_kernels(subject: Subject, exchanges: Sequence[Exchange], is_loop_alone: bool) -> Mapping[str, float]:
+def ring_kernels(
+    subject: Subject, exchanges: Sequence[Exchange], is_loop_alone: bool, is_whole: bool = True
+) -> Mapping[str, float]:
     """Returns the kernels that a ring needs and one collective does not, each with the part of its time, from 0 to 1.
 
     A kernel counts as a whole if it only combines the blocks that arrive. If it also computes something else, only the blocks that a
@@ -33,7 +37,8 @@ def ring_kernels(subject: Subject, exchanges: Sequence[Exchange], is_loop_alone:
     Args:
       subject: the program.
       exchanges: the exchanges of the ring.
-      is_loop_alone: whether they are in a loop that does nothing else.
+      is_loop_alone: whether they are in loops that do nothing else.
+      is_whole: whether they send whole blocks, not chunks of an array.
     """
     module, points = subject.module, subject.points
     starts = [each.operation.holder for each in exchanges]
@@ -45,11 +50,30 @@ def ring_kernels(subject: Subject, exchanges: Sequence[Exchange], is_loop_alone:
                 found |= {
                     each.name: 1.0 for each in computation.instructions if each.name in points and not _sends(each)
                 }
+    if not is_whole:
+        found |= dict.fromkeys(_of_chunks(subject, starts), 1.0)
     for start in starts:
         for user in _readers(start):
             if user.name in points and user.name not in found and not _sends(user):
                 found[user.name] = _part(subject, user, arrived, found)
-    return {name: part for name, part in (found | _before(subject, found)).items() if part}
+    prepared = _before(subject, found)
+    if not is_whole:  # a collective that replaces its operand needs the copy of an argument too
+        prepared = {name: part for name, part in prepared.items() if not _copies_argument(module.instruction(name))}
+    return {name: part for name, part in (found | prepared).items() if part}
+
+
+def _of_chunks(subject: Subject, starts: Sequence[Instruction]) -> Iterator[str]:
+    """Yields the kernels that take the chunks which are sent, and those that add or write the chunks that arrive."""
+    near = [_made_by(operand) for start in starts for operand in start.operands]
+    readers = [user for start in starts for user in _readers(start)]
+    near += [*readers, *(user for reader in readers if "add" in _opcodes(reader) for user in _readers(reader))]
+    for kernel in near:
+        if kernel.name in subject.points and not _sends(kernel) and _opcodes(kernel) <= _CHUNKS:
+            yield kernel.name
+
+
+def _copies_argument(kernel: Instruction) -> bool:
+    return kernel.opcode == "copy" and kernel.operands[0].parameter_number is not None
 
 
 def _before(subject: Subject, found: Mapping[str, float]) -> dict[str, float]:
