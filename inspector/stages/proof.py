@@ -15,6 +15,7 @@ from inspector.analysis.findings.edits import (
     DropResults,
     Edit,
     LiftConstants,
+    NarrowCollectives,
     NarrowProducts,
     SingleFloats,
     SortToTopK,
@@ -281,9 +282,8 @@ def _executable_bytes(compiled: CompiledProgram) -> int:
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
     """Returns how the results agree, in words, and whether they agree within the tolerance of their types."""
-    rounded = (
-        _ROUNDED if any(isinstance(edit, (NarrowProducts, DefaultPrecision, StoreNarrow)) for edit in edits) else 0.0
-    )
+    rounding = (NarrowCollectives, NarrowProducts, DefaultPrecision, StoreNarrow)
+    rounded = _ROUNDED if any(isinstance(edit, rounding) for edit in edits) else 0.0
     worst, most = 0.0, 0.0
     left_out = {number for edit in edits if isinstance(edit, DropResults) for number in edit.results}
     returned = (each for number, each in enumerate(ours) if number not in left_out)

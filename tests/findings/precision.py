@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import inspector
 from inspector.analysis.findings.registry import KINDS
-from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven
+from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven, wide_exchanges
 from tests.findings.corpus import record
 from tests.findings.recorded import MODULES, recorded
 from tests.findings.sharded import Program
@@ -30,6 +30,7 @@ EXPECTED: Mapping[str, tuple[Callable[[], Program], ...]] = {
     "small-collectives": (*small.FOUND, small.shift_of_each_field),
     "unaligned-blocks": blocks.NARROW,
     "uneven-shards": uneven.FOUND,
+    "wide-collective": (*wide_exchanges.FOUND, *wide_exchanges.ON_TPUS),
 }  # fmt: skip
 """The programs with a mistake, by kind."""
 ALSO: Mapping[str, tuple[str, ...]] = {
@@ -58,6 +59,7 @@ RESEMBLING: Mapping[str, tuple[Callable[[], Program], ...]] = {
     "small-collectives": small.SILENT,
     "unaligned-blocks": blocks.WIDE,
     "uneven-shards": uneven.SILENT,
+    "wide-collective": wide_exchanges.SILENT,
 }  # fmt: skip
 """The programs that are similar to those with a mistake of a kind, and have none, by kind."""
 MISSED: frozenset[tuple[str, str, str]] = frozenset()

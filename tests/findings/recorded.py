@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import inspector
-from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven
+from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven, wide_exchanges
 from tests.findings.corpus.record import save
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
-MODULES = (sharded, small, overlap, uneven, rings, meshes, blocks)
+MODULES = (sharded, small, overlap, uneven, rings, meshes, blocks, wide_exchanges)
 TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
 
 

@@ -21,7 +21,13 @@ from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.deferring import defer_collectives
 from inspector._jax.modules.hoisting import callee_of, hoist_collectives
 from inspector._jax.modules.lifting import lift_constants
-from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
+from inspector._jax.modules.narrowing import (
+    COLLECTIVES,
+    MOVING,
+    narrow_collectives,
+    narrow_elements,
+    narrow_parameters,
+)
 from inspector._jax.modules.parameter_edits import (
     donate,
     drop_parameters,
@@ -153,6 +159,12 @@ def _hoist_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     return hoist_collectives(module, main_of(module), op_names)
 
 
+def _narrow_collectives(module: ir.Module, op_names: Collection[str], element_type: str, stacks: Stacks = ()) -> int:
+    """Sends collectives in a narrower type, and returns it from products."""
+    operations = _named(module, COLLECTIVES | _PRODUCTS, op_names, stacks)
+    return narrow_collectives(operations, _element_type(element_type))
+
+
 def _narrow_products(module: ir.Module, op_names: Collection[str], element_type: str, stacks: Stacks = ()) -> int:
     """Removes conversions to wider types from the operands of products, and rounds their other operands."""
     narrow = _element_type(element_type)
@@ -280,6 +292,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DropPermutes": _drop_permutes,
     "HoistCollectives": _hoist_collectives,
     "DeferCollectives": _defer_collectives,
+    "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
     "ContractSums": _contract_sums,

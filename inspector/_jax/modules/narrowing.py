@@ -1,4 +1,4 @@
-"""Stores parameters, and elements that loops carry, in a narrower type, in StableHLO modules.
+"""Stores parameters, and elements that loops carry, in a narrower type, in StableHLO modules, and sends collectives in it.
 
 The narrower type is passed on through operations that only move values, and through loops. Calls on the way are inlined. Every other use
 gets the array converted to the type that it had.
@@ -8,7 +8,7 @@ Private JAX: `jaxlib.mlir` (operations and types of StableHLO).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -22,6 +22,9 @@ MOVING = frozenset({
 })  # fmt: skip
 """Operations whose result has values of their first operand only, in other places."""
 
+COLLECTIVES = frozenset({
+    "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.collective_permute",
+})  # fmt: skip
 _STORING = MOVING | {"stablehlo.dynamic_update_slice", "stablehlo.gather"}
 
 
@@ -111,6 +114,51 @@ class _Narrowing:
             _CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=ir.InsertionPoint(user)
         )
         user.operands[number] = made.results[0]
+
+
+def narrow_collectives(operations: Iterable[Any], narrow: Any) -> int:
+    """Converts the operands of collectives to a narrower type, and their results, and those of products, from it.
+
+    Returns how many were changed.
+    """
+    return sum(_send_narrow(each, narrow) for each in operations)
+
+
+def _send_narrow(operation: Any, narrow: Any) -> bool:
+    if all(_element(each) == narrow for each in operation.results):
+        return False
+    if operation.name in COLLECTIVES:
+        at = ir.InsertionPoint(operation)
+        for number, operand in enumerate(operation.operands):
+            operation.operands[number] = _converted(operand, narrow, at)
+        for region in operation.regions:
+            for block in region.blocks:
+                _retype(block, narrow)
+    operations = [each.operation for each in operation.block.operations]
+    after = ir.InsertionPoint(operations[operations.index(operation) + 1])
+    for result in operation.results:
+        wide = _element(result)
+        uses = [(use.owner.operation, use.operand_number) for use in result.uses]
+        result.set_type(_with_element(result, narrow))
+        back = _converted(result, wide, after)
+        for user, number in uses:
+            user.operands[number] = back
+    return True
+
+
+def _retype(block: Any, narrow: Any) -> None:
+    """Gives the values of a reduction, which are scalars, another type."""
+    for argument in block.arguments:
+        argument.set_type(_with_element(argument, narrow))
+    for inner in block.operations:
+        for result in inner.operation.results:
+            result.set_type(_with_element(result, narrow))
+
+
+def _converted(value: Any, element_type: Any, at: Any) -> Any:
+    return ir.Operation.create(_CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=at).results[
+        0
+    ]
 
 
 def _was_narrow(value: Any, narrow: Any) -> bool:

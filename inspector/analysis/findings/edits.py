@@ -183,6 +183,21 @@ class DeferCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class NarrowCollectives:
+    """Sends collectives in a narrower type, and returns it from products whose parts the partitioner adds up.
+
+    Attributes:
+      op_names: JAX's names of the collectives and products.
+      element_type: the narrower type, in HLO's notation.
+      stacks: their call stacks; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    element_type: str
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NarrowProducts:
     """Removes the conversions of operands to a wider type from matrix products; the result's type stays.
 
@@ -399,6 +414,7 @@ Edit = (
     | DropPermutes
     | HoistCollectives
     | DeferCollectives
+    | NarrowCollectives
     | NarrowProducts
     | DefaultPrecision
     | ContractSums

@@ -34,6 +34,7 @@ from inspector.analysis.findings.detectors.sharding.resharded_argument import re
 from inspector.analysis.findings.detectors.sharding.resharding import resharding
 from inspector.analysis.findings.detectors.sharding.small_collectives import small_collectives
 from inspector.analysis.findings.detectors.sharding.uneven_shards import uneven_shards
+from inspector.analysis.findings.detectors.sharding.wide_collective import wide_collective
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 
@@ -81,6 +82,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
     Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
+    Detector("wide-collective", "collectives that send a wider float type than their values need", wide_collective),
     Detector("manual-ring", "rings of permutes that one collective replaces", manual_ring),
     Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
     Detector("axis-order", "devices of a mesh in an order that makes its collectives slow", axis_order),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.cost.kernel_time import CYCLES
-from inspector.analysis.findings.exchanges import Exchange
+from inspector.analysis.findings.exchanges import Exchange, made_by, readers
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -20,10 +20,6 @@ _IN_BOUNDS = frozenset({"select", "dynamic-slice", "and", "reduce", "compare"})
 """Operations beside a `dynamic-update-slice` of `x.at[i].set(block)`: it writes what is there already if `i` is out of bounds."""
 _CHUNKS = _PUTTING | _SUMS | _IN_BOUNDS | {"gather", "scatter", "slice"}
 """Operations of a ring over the chunks of an array. Its steps also take the chunks out of the array."""
-_PASSING = frozenset({
-    "bitcast", "get-tuple-element", "optimization-barrier", "collective-permute-done", "async-done", "copy-done",
-    "tuple",
-})  # fmt: skip
 
 
 def ring_kernels(
@@ -42,7 +38,7 @@ def ring_kernels(
     """
     module, points = subject.module, subject.points
     starts = [each.operation.holder for each in exchanges]
-    arrived = {source for start in starts for source in (start, *map(_made_by, start.operands))}
+    arrived = {source for start in starts for source in (start, *map(made_by, start.operands))}
     found: dict[str, float] = {}
     if is_loop_alone:
         for loop in {loop for start in starts for loop in module.callers.get(start.computation.name, ())}:
@@ -53,7 +49,7 @@ def ring_kernels(
     if not is_whole:
         found |= dict.fromkeys(_of_chunks(subject, starts), 1.0)
     for start in starts:
-        for user in _readers(start):
+        for user in readers(start):
             if user.name in points and user.name not in found and not _sends(user):
                 found[user.name] = _part(subject, user, arrived, found)
     prepared = _before(subject, found)
@@ -64,9 +60,9 @@ def ring_kernels(
 
 def _of_chunks(subject: Subject, starts: Sequence[Instruction]) -> Iterator[str]:
     """Yields the kernels that take the chunks which are sent, and those that add or write the chunks that arrive."""
-    near = [_made_by(operand) for start in starts for operand in start.operands]
-    readers = [user for start in starts for user in _readers(start)]
-    near += [*readers, *(user for reader in readers if "add" in _opcodes(reader) for user in _readers(reader))]
+    near = [made_by(operand) for start in starts for operand in start.operands]
+    takers = [user for start in starts for user in readers(start)]
+    near += [*takers, *(user for reader in takers if "add" in _opcodes(reader) for user in readers(reader))]
     for kernel in near:
         if kernel.name in subject.points and not _sends(kernel) and _opcodes(kernel) <= _CHUNKS:
             yield kernel.name
@@ -85,11 +81,11 @@ def _before(subject: Subject, found: Mapping[str, float]) -> dict[str, float]:
             waiting.append(loop)
     while waiting:
         for operand in waiting.pop().operands:
-            maker = _made_by(operand)
+            maker = made_by(operand)
             if maker.opcode == "tuple":
                 waiting.append(maker)
             elif maker.name in subject.points and maker.name not in found and maker.name not in prepared:
-                users = [*_readers(maker)]
+                users = [*readers(maker)]
                 if _only_puts(maker) and all(_is_ring(user, found, prepared) for user in users):
                     prepared[maker.name] = 1.0
                     waiting.append(maker)
@@ -107,7 +103,7 @@ def _part(subject: Subject, kernel: Instruction, arrived: set[Instruction], foun
     """Returns the part of a kernel's time that the ring takes, for a kernel that reads a block."""
     peak, point = subject.roofline.peak, subject.points[kernel.name]
     opcodes = _opcodes(kernel)
-    operands = [_made_by(operand) for operand in kernel.operands if operand.shape.dimensions]
+    operands = [made_by(operand) for operand in kernel.operands if operand.shape.dimensions]
     are_blocks = all(o in arrived or o.name in found or o.opcode == "parameter" for o in operands)
     if opcodes <= _PUTTING or (opcodes <= _PUTTING | _SUMS and are_blocks):
         return 1.0
@@ -137,24 +133,6 @@ def _arrays(kernel: Instruction) -> Iterator[Instruction]:
             yield from _arrays(inner)
     elif math.prod(kernel.shape.dimensions) > 1 or kernel.shape.is_tuple:
         yield kernel
-
-
-def _readers(kernel: Instruction) -> Iterator[Instruction]:
-    """Yields the instructions that read a result, followed through tuples and the ends of exchanges; the tuple of a computation's result too."""
-    waiting = [kernel]
-    while waiting:
-        for user in waiting.pop().users:
-            if user.opcode in _PASSING and not user.is_root:
-                waiting.append(user)
-            else:
-                yield user
-
-
-def _made_by(value: Instruction) -> Instruction:
-    """Returns the instruction that makes a value, followed through the ends of exchanges and elements of tuples."""
-    while value.opcode in _PASSING and value.opcode != "tuple":
-        (value,) = value.operands[:1]
-    return value
 
 
 def _sends(instruction: Instruction) -> bool:

@@ -1,17 +1,22 @@
-"""The uses of a stored array: an argument, or an element that a loop carries.
+"""Stored arrays, such as arguments and elements that loops carry: their uses, and whether a narrower type can hold them.
 
 Calls, loops, and operations that only move or replace values of their first operand are followed, because they store the same values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.analysis.findings.before import MOVING, Use
 from inspector.analysis.findings.dataflow import Value, is_passing
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
+from inspector.hlo.shape import element_bits
 
+FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _STORING = MOVING | {"dynamic-update-slice", "gather"}
+_CONVERTING = frozenset({"parameter", "convert", "bitcast"})
 _MOST_VALUES = 2000
 _UNKNOWN = Use(None)
 
@@ -88,3 +93,44 @@ def _used(user: Value, number: int, element: int, waiting: list[_Place]) -> Iter
         waiting.append((user, -1))
     else:
         yield Use(user, number)
+
+
+def narrow_type(uses: Sequence[Use], wide: str) -> str:
+    """Returns the narrower float type to which all uses convert; "" if there is none."""
+    kinds = {
+        use.user.instruction.shape.element_type if use.user and use.user.instruction.opcode == "convert" else ""
+        for use in uses
+    }
+    (kind,) = kinds if len(kinds) == 1 else ("",)
+    return kind if kind in FLOATS and element_bits(kind) < element_bits(wide) else ""
+
+
+def widened_type(values: Sequence[Value], wide: str) -> str:
+    """Returns the narrower float type from which all values were converted; "" if there is none."""
+    kinds = {v.instruction.operands[0].shape.element_type if v.instruction.opcode == "convert" else "" for v in values}
+    (kind,) = kinds if len(kinds) == 1 else ("",)
+    return kind if kind in FLOATS and element_bits(kind) < element_bits(wide) else ""
+
+
+def computes_in(narrow: str, subject: Subject) -> bool:
+    """Reports whether the device computes in a type. Others, such as CPUs, first convert the whole array to a wider one again."""
+    peak = subject.roofline.peak
+    return narrow == "f32" or (not isinstance(peak, Unavailable) and narrow in peak.flops_per_s)
+
+
+def only_converts(kernel: Instruction) -> bool:
+    """Reports whether a kernel only converts an array to another type."""
+    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
+    return all(each.opcode in _CONVERTING for each in inside)
+
+
+def narrower_part(subject: Subject, kernel: str, removed: float) -> float:
+    """Returns the part of a kernel's time that it saves if each execution accesses fewer bytes."""
+    point = subject.points[kernel]
+    if only_converts(subject.module.instruction(kernel)):
+        return 1.0
+    if point.bound_by != "memory" and not isinstance(point.least_s, Unavailable):
+        return 0.0
+    runs = 1 if isinstance(point.executions, Unavailable) else point.executions
+    accessed = subject.accessed(kernel)
+    return min(1.0, removed * runs / accessed) if accessed else 0.0

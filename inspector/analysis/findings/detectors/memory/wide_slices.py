@@ -14,13 +14,10 @@ from inspector.analysis.findings.before import full_name, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
+from inspector.analysis.findings.storage import FLOATS, only_converts
 from inspector.analysis.findings.subject import Subject
-from inspector.hlo.module import Instruction
 from inspector.hlo.shape import NUMPY_TYPES, element_bits
 from inspector.support.units import format_array, format_bytes
-
-_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
-_CONVERTING = frozenset({"parameter", "convert", "bitcast"})
 
 
 def wide_slices(subject: Subject, kind: str) -> Iterator[Finding]:
@@ -30,7 +27,7 @@ def wide_slices(subject: Subject, kind: str) -> Iterator[Finding]:
     names = [name for _, name in subject.calls.values(("while",))]
     for value, name in subject.calls.values(("convert",)):
         wide, narrow = value.instruction.shape, value.instruction.operands[0].shape.element_type
-        if wide.element_type not in _FLOATS or narrow not in _FLOATS or any(c.opcode == "while" for c in value.calls):
+        if wide.element_type not in FLOATS or narrow not in FLOATS or any(c.opcode == "while" for c in value.calls):
             continue
         if element_bits(narrow) >= element_bits(wide.element_type) or not _is_large(subject, wide.byte_size):
             continue
@@ -86,12 +83,6 @@ def _kernels(subject: Subject, value: Value, name: str) -> list[str]:
         if is_it and kernel is not None and only_converts(subject.module.instruction(kernel)):
             found[kernel] = None
     return [*found]
-
-
-def only_converts(kernel: Instruction) -> bool:
-    """Reports whether a kernel only converts an array to another type."""
-    inside = kernel.called_computations[0].instructions if kernel.opcode == "fusion" else (kernel,)
-    return all(each.opcode in _CONVERTING for each in inside)
 
 
 def _finding(

@@ -12,12 +12,21 @@ from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, common_path
 from inspector.analysis.findings.at_line import at_line
-from inspector.analysis.findings.before import Use, full_name, moved_from
+from inspector.analysis.findings.before import full_name, moved_from
 from inspector.analysis.findings.dataflow import Value, results, source
-from inspector.analysis.findings.detectors.memory.wide_slices import only_converts, wide_slices
+from inspector.analysis.findings.detectors.memory.wide_slices import wide_slices
 from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.storage import loop_places, stored_uses
+from inspector.analysis.findings.storage import (
+    FLOATS,
+    computes_in,
+    loop_places,
+    narrow_type,
+    narrower_part,
+    only_converts,
+    stored_uses,
+    widened_type,
+)
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
 from inspector.compilation.program import Argument
@@ -28,7 +37,6 @@ from inspector.hlo.source import Frame, merged_names, own_frame, phases
 from inspector.support.units import counted, format_bytes, format_list
 
 KIND = "wide-storage"
-_FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _FILLING = frozenset({"constant", "broadcast", "bitcast", "tuple"})
 _WHOLE, _STACK, _SLICES = "whole", "stack", "slices"
 """Ways in which a loop stores an array: a new one in each iteration, a result of each iteration, and slices of an array that it reads."""
@@ -52,7 +60,7 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
     for loop, name in subject.calls.values(("while",)):
         groups: dict[tuple[str, str, str], list[_Carried]] = {}
         for each in _carried(loop, name):
-            if _computes_in(each.narrow, subject):
+            if computes_in(each.narrow, subject):
                 groups.setdefault((each.shape.element_type, each.narrow, each.form), []).append(each)
                 if each.begun is not None:
                     begun.add(each.begun)
@@ -60,12 +68,6 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
             yield from _loop_findings(subject, loop, members, is_unique=names.count(name) == 1)
     yield from _argument_findings(subject, subject.before, begun)
     yield from wide_slices(subject, KIND)
-
-
-def _computes_in(narrow: str, subject: Subject) -> bool:
-    """Reports whether the device computes in a type. Others, such as CPUs, first convert the whole array to a wider one again."""
-    peak = subject.roofline.peak
-    return narrow == "f32" or (not isinstance(peak, Unavailable) and narrow in peak.flops_per_s)
 
 
 def _argument_findings(subject: Subject, module: Module, begun: Collection[int]) -> Iterator[Finding]:
@@ -81,7 +83,7 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
         if (
             argument is None
             or parameter.parameter_number in begun
-            or wide not in _FLOATS
+            or wide not in FLOATS
             or parameter.shape.without_layout() in others
         ):
             continue  # a result of its shape may be its gradient or its next version
@@ -89,12 +91,12 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
         inside = [each for each in uses if each.user is not None]
         if len(uses) - len(inside) != len(own):
             continue
-        narrow = _narrow_type(inside, wide)
-        if narrow and all(_widened_type([moved_from(each)], wide) == narrow for one in own for each in one.written):
+        narrow = narrow_type(inside, wide)
+        if narrow and all(widened_type([moved_from(each)], wide) == narrow for one in own for each in one.written):
             reads = [each.user for each in inside if each.user is not None]
             groups.setdefault((wide, narrow), []).append(_Stored(argument, reads, own))
     for (wide, narrow), members in groups.items():
-        if _computes_in(narrow, subject):
+        if computes_in(narrow, subject):
             yield _argument_finding(subject, wide, narrow, members)
 
 
@@ -214,7 +216,7 @@ def _carried(loop: Value, name: str) -> list[_Carried]:
     wide: list[Shape] = []  # of all elements that the loop changes
     for number, shape in enumerate(loop.instruction.shape.tuple_shapes):
         ended = source(Value(body.root.operands[number]))
-        if shape.is_tuple or shape.element_type not in _FLOATS or _is_element(ended, number):
+        if shape.is_tuple or shape.element_type not in FLOATS or _is_element(ended, number):
             continue
         wide.append(shape)
         each = _narrowable(loop, number, shape, ended)
@@ -249,21 +251,19 @@ def _narrowable(loop: Value, number: int, shape: Shape, ended: Value) -> _Carrie
     if updates and not _is_element(written.pop(), number):
         return None
     widened = [moved_from(each) for each in written]
-    stored = _widened_type(widened, wide)
+    stored = widened_type(widened, wide)
     initial = source(Value(loop.instruction.operands[0], loop.calls))
     begun = initial.operand(number) if initial.instruction.opcode == "tuple" else initial
     first = moved_from(begun)
     is_filled = first.instruction.opcode == "constant" and begun.instruction.opcode == "broadcast"
     inside = [use for place in places[0] for use in stored_uses(*place, within=loop.instruction)]
     after = list(stored_uses(*places[1]))
-    read = {_narrow_type(uses, wide) for uses in (inside, after) if uses}
+    read = {narrow_type(uses, wide) for uses in (inside, after) if uses}
     if not inside and not after:
         return None
     for narrow in sorted({stored, *read} - {""}):
-        is_read_so = all(_narrow_type(uses, wide) == narrow for uses in (inside, after) if uses)
-        starts_so = (
-            not inside or _narrow_type(inside, wide) == narrow or _widened_type([first], wide) == narrow == stored
-        )
+        is_read_so = all(narrow_type(uses, wide) == narrow for uses in (inside, after) if uses)
+        starts_so = not inside or narrow_type(inside, wide) == narrow or widened_type([first], wide) == narrow == stored
         if is_read_so or (starts_so and stored == narrow):
             reads = [use.user for use in (*inside, *after) if use.user and use.user.instruction.opcode == "convert"]
             calls = (*loop.calls, loop.instruction)
@@ -284,23 +284,6 @@ def _is_element(value: Value, number: int) -> bool:
         and instruction.operands[0].opcode == "parameter"
         and instruction.tuple_index == number
     )
-
-
-def _narrow_type(uses: Sequence[Use], wide: str) -> str:
-    """Returns the narrower float type to which all uses convert; "" if there is none."""
-    kinds = {
-        use.user.instruction.shape.element_type if use.user and use.user.instruction.opcode == "convert" else ""
-        for use in uses
-    }
-    (kind,) = kinds if len(kinds) == 1 else ("",)
-    return kind if kind in _FLOATS and element_bits(kind) < element_bits(wide) else ""
-
-
-def _widened_type(values: Sequence[Value], wide: str) -> str:
-    """Returns the narrower float type from which all values were converted; "" if there is none."""
-    kinds = {v.instruction.operands[0].shape.element_type if v.instruction.opcode == "convert" else "" for v in values}
-    (kind,) = kinds if len(kinds) == 1 else ("",)
-    return kind if kind in _FLOATS and element_bits(kind) < element_bits(wide) else ""
 
 
 def _loop_findings(subject: Subject, loop: Value, members: Sequence[_Carried], *, is_unique: bool) -> Iterator[Finding]:
@@ -393,7 +376,7 @@ def _saved(
             1.0 if only_converts(subject.module.instruction(kernel)) else 1 - element_bits(narrow) / element_bits(wide)
         )
         spent += weight
-        saved += weight * min(_part(subject, kernel, elements * width), most)
+        saved += weight * min(narrower_part(subject, kernel, elements * width), most)
     return _Saved([*elements_by_kernel], saved / spent if spent else 0.0, copied)
 
 
@@ -447,15 +430,3 @@ def _written(kernel: Instruction) -> list[Instruction]:
 def _is_part(elements: int, whole: int, subject: Subject) -> bool:
     """Reports whether an array can be a device's part of another one, by their numbers of elements."""
     return elements * subject.compiled.program.device_count >= whole and elements <= whole
-
-
-def _part(subject: Subject, kernel: str, removed: float) -> float:
-    """Returns the part of a kernel's time that it saves if each execution accesses fewer bytes."""
-    point = subject.points[kernel]
-    if only_converts(subject.module.instruction(kernel)):
-        return 1.0
-    if point.bound_by != "memory" and not isinstance(point.least_s, Unavailable):
-        return 0.0
-    runs = 1 if isinstance(point.executions, Unavailable) else point.executions
-    accessed = subject.accessed(kernel)
-    return min(1.0, removed * runs / accessed) if accessed else 0.0

@@ -12,6 +12,16 @@ from inspector.hlo.source import Origin, merged_names
 Key: TypeAlias = tuple[str, Lines]
 """The last part of an operation's name and its innermost lines. Names before optimization begin at their function."""
 
+_CALLS = {
+    "all_gather": "all_gather", "all_to_all": "all_to_all", "pmax": "pmax", "pmin": "pmin", "ppermute": "ppermute", "psum": "psum",
+    "psum_scatter": "psum_scatter", "reduce_scatter": "psum_scatter",
+}  # fmt: skip
+
+
+def function_of(op_name: str) -> str:
+    """Returns the function of `jax.lax` that a collective comes from; "" for those of the partitioner."""
+    return _CALLS.get(next(merged_names(op_name)).rpartition("/")[2].removesuffix("_invariant"), "")
+
 
 def keys(origin: Origin) -> list[Key]:
     """Returns the keys of the operations that became an instruction; [] if their lines are unknown."""

@@ -11,20 +11,16 @@ from typing import TypeAlias
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.dependence import Dependence
 from inspector.analysis.findings.detectors.sharding.deferred_collectives import deferred_collectives
+from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
-from inspector.hlo.source import merged_names
 from inspector.support.units import format_bytes
 
 KIND = "small-collectives"
 _FEWEST = 4
 _PERMUTE = "collective-permute"  # its operands are parts of arrays, which kernels must put together and take apart
 _LEAST_LATENCY = 0.5  # of the time of all of them
-_CALLS = {
-    "all_gather": "all_gather", "all_to_all": "all_to_all", "pmax": "pmax", "pmin": "pmin", "ppermute": "ppermute", "psum": "psum",
-    "psum_scatter": "psum_scatter", "reduce_scatter": "psum_scatter",
-}  # fmt: skip
 
 _Key: TypeAlias = tuple[str, str, str, int]
 
@@ -96,8 +92,7 @@ def _combined_s(members: Sequence[Exchange]) -> float:
 
 
 def _remedy(op_name: str, opcode: str) -> str:
-    name = next(merged_names(op_name)).rpartition("/")[2].removesuffix("_invariant")
-    call = _CALLS.get(name, "")
+    call = function_of(op_name)
     if not call:
         return f"Stack the arrays before the {opcode}, so that one of them exchanges all."
     return (

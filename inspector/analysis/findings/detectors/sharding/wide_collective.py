@@ -1,0 +1,231 @@
+"""Collectives that send a wider float type than the values need.
+
+XLA sends the narrower type by itself if every use of what arrives converts to it. It does not for sums, because that rounds them, nor on
+TPUs for values that stay wide after the exchange.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.collectives.collective import over
+from inspector.analysis.findings.at_line import is_same_line, lines_of
+from inspector.analysis.findings.before import Use, full_name, moved_from
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
+from inspector.analysis.findings.edits import NarrowCollectives, stacks_of
+from inspector.analysis.findings.exchanges import Exchange, made_by, pricing_of, readers
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.storage import (
+    FLOATS,
+    computes_in,
+    narrow_type,
+    narrower_part,
+    stored_uses,
+    widened_type,
+)
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.shape import NUMPY_TYPES, Shape, element_bits
+from inspector.hlo.source import merged_names
+from inspector.support.units import format_bytes
+
+KIND = "wide-collective"
+_PRODUCT = "dot"
+_SUMS = frozenset({"all-reduce", "reduce-scatter"})
+_MOVES = frozenset({"all-gather", "all-to-all", "collective-permute"})
+_ROUNDED = "The sum is then rounded to {narrow}: {wide} may be intended for its accuracy."
+
+
+class _Wide(NamedTuple):
+    """A collective, or a product of whose parts the partitioner makes one.
+
+    Attributes:
+      value: the operation before optimization.
+      narrow: the narrower type; "" if it needs its type.
+    """
+
+    value: Value
+    narrow: str
+
+
+class _Match(NamedTuple):
+    """A compiled collective, with the operations that became it."""
+
+    exchange: Exchange
+    found: tuple[_Wide, ...]
+
+
+def wide_collective(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding for the collectives of each line."""
+    if subject.calls is None:
+        return
+    exchanges = [each for each in subject.exchanges if _wide_type(each) in FLOATS]
+    by_name: dict[str, list[_Wide]] = {}
+    sent = {_wide_type(each) for each in exchanges}
+    for value, name in subject.calls.values((*_SUMS, *_MOVES, _PRODUCT)) if exchanges else ():
+        if value.instruction.shape.element_type in sent:
+            by_name.setdefault(name, []).append(_Wide(value, _narrow(value)))
+    groups: dict[tuple[object, ...], list[_Match]] = {}
+    made = [_made_of(each, by_name) for each in exchanges]
+    left = [each for named in by_name.values() for each in named if not any(each in found for found in made)]
+    for each, named in zip(exchanges, made, strict=True):
+        found = _narrow_only(named or _combined(each, by_name, left))
+        narrow = {one.narrow for one in found}
+        if len(narrow) == 1 and computes_in(next(iter(narrow)), subject):
+            collective, first = each.collective, found[0].value.instruction
+            key = (first.frames, first.opcode, collective.opcode, _wide_type(each), *narrow, str(collective.axes))
+            groups.setdefault(key, []).append(_Match(each, found))
+    for matches in groups.values():
+        yield _finding(subject, matches)
+
+
+def _wide_type(exchange: Exchange) -> str:
+    """Returns the type that a collective sends; "" if it sends several."""
+    types = {shape.element_type for shape in exchange.collective.operand_shapes}
+    return types.pop() if len(types) == 1 else ""
+
+
+def _made_of(exchange: Exchange, by_name: dict[str, list[_Wide]]) -> tuple[_Wide, ...]:
+    """Returns the operations that may be those that became a collective, by name, line and size."""
+    origin, opcode = exchange.collective.origin, exchange.collective.opcode
+    sizes = [math.prod(shape.dimensions) for shape in exchange.collective.operand_shapes]
+    named = [each for name in merged_names(origin.op_name) for each in by_name.get(name, ())]
+    at_line = [each for each in named if is_same_line(lines_of(each.value.instruction.frames), lines_of(origin.frames))]
+    found = [each for each in at_line or named if each.value.instruction.opcode == opcode]
+    alike = [each for each in found if _operand_size(each.value) in sizes]
+    if not alike and sum(_operand_size(each.value) for each in found) == sum(sizes):
+        alike = found  # XLA for GPUs puts them into one array
+    if not found and opcode in _SUMS:
+        alike = [each for each in at_line or named if each.value.instruction.opcode == _PRODUCT]
+    return tuple(alike)
+
+
+def _combined(exchange: Exchange, by_name: dict[str, list[_Wide]], left: Sequence[_Wide]) -> tuple[_Wide, ...]:
+    """Returns the operations that became a collective which XLA named after another one on the way; () if others may have."""
+    collective = exchange.collective
+    if any(name in by_name for name in merged_names(collective.origin.op_name)):
+        return ()
+    found = [each for each in left if each.value.instruction.opcode == collective.opcode]
+    elements = sum(math.prod(shape.dimensions) for shape in collective.operand_shapes)
+    return tuple(found) if sum(_operand_size(each.value) for each in found) == elements else ()
+
+
+def _narrow_only(found: tuple[_Wide, ...]) -> tuple[_Wide, ...]:
+    """Returns operations if all of them could send a narrower type, else ()."""
+    return found if all(each.narrow for each in found) else ()
+
+
+def _operand_size(value: Value) -> int:
+    return math.prod(value.instruction.operands[0].shape.dimensions)
+
+
+def _narrow(value: Value) -> str:
+    """Returns the narrower type in which a collective could send its values; "" if there is none."""
+    instruction = value.instruction
+    wide = instruction.shape.element_type
+    if len(instruction.operands) > (2 if instruction.opcode == _PRODUCT else 1):
+        return ""
+    if instruction.opcode == _PRODUCT:
+        types = {operand.shape.element_type for operand in instruction.operands}
+        after = narrow_type(list(_scaled_uses(value)), wide)
+        return after if types == {after} else ""
+    before = widened_type([moved_from(value.operand(0))], wide)
+    if instruction.opcode in _MOVES:
+        return before
+    reduction = instruction.to_apply
+    if reduction is None or (reduction.root.opcode == "add" and narrow_type(list(_scaled_uses(value)), wide) != before):
+        return ""
+    return before
+
+
+def _scaled_uses(value: Value) -> Iterator[Use]:
+    """Yields the uses of a sum, followed through moves and through the scale of a mean by a constant."""
+    for use in stored_uses(value):
+        user = use.user
+        is_scale = user is not None and (
+            user.instruction.opcode == "multiply" or (user.instruction.opcode == "divide" and use.operand == 0)
+        )
+        if user is not None and is_scale and moved_from(user.operand(1 - use.operand)).instruction.opcode == "constant":
+            yield from _scaled_uses(user)
+        else:
+            yield use
+
+
+def _finding(subject: Subject, matches: Sequence[_Match]) -> Finding:
+    exchanges = [each.exchange for each in matches]
+    found = [one for each in matches for one in each.found]
+    collective, operation = exchanges[0].collective, found[0].value.instruction
+    wide, narrow = NUMPY_TYPES[_wide_type(exchanges[0])], NUMPY_TYPES[found[0].narrow]
+    is_product, is_sum = operation.opcode == _PRODUCT, collective.opcode in _SUMS and collective.reduction == "add"
+    if is_product:
+        what = f"results of a product in {wide}, although every use converts them to {narrow}"
+    elif is_sum:
+        what = f"{wide} values that are converted from {narrow}, and to {narrow} afterwards"
+    else:
+        what = f"{wide} values that are converted from {narrow}"
+    is_one, size = len(exchanges) == 1, sum(each.collective.operand_bytes for each in exchanges)
+    name = f"The {collective.opcode}" if is_one else f"{len(exchanges)} {collective.opcode}s"
+    title = (
+        f"{name}{over(collective.axes)}{subject.at_line(operation.frames)} ({format_bytes(size)} per device)"
+        f" send{'s' * is_one} {what}."
+    )
+    values = [each.value for each in found]
+    return subject.finding(
+        KIND, title, _remedy(operation.op_name, is_product, is_sum, wide), frames=operation.frames,
+        saved=_beside(subject, matches) | {each.holder: 1.0 for each in exchanges}, instead_s=sum(_narrow_s(subject, each) for each in matches),
+        gain_source="the speed and latency of the links, and the times of the kernels", caution=_ROUNDED.format(narrow=narrow, wide=wide) if is_sum else "",
+        edits=(
+            NarrowCollectives(
+                tuple(dict.fromkeys(map(full_name, values))), found[0].narrow, stacks_of(v.instruction.frames for v in values)
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _beside(subject: Subject, matches: Sequence[_Match]) -> dict[str, float]:
+    """Returns the kernels that write what is sent, and that read what arrives, each with the part of its time that is saved.
+
+    Not for TPUs, where what is sent and what arrives is often in VMEM.
+    """
+    found: dict[str, float] = {}
+    if subject.compiled.target.kind == "tpu":
+        return found
+    for exchange, (first, *_) in matches:
+        start = exchange.operation.holder
+        ends = [(made_by(each), each) for each in start.operands]
+        ends += [(reader, each) for reader in readers(start) for each in reader.operands if made_by(each) is start]
+        for kernel, value in ends:
+            shape = value.shape
+            if kernel.name in subject.points and not shape.is_tuple and shape.element_type in FLOATS:
+                width = (element_bits(shape.element_type) - element_bits(first.narrow)) / 8
+                part = narrower_part(subject, kernel.name, math.prod(shape.dimensions) * width)
+                found[kernel.name] = min(1.0, found.get(kernel.name, 0.0) + part)
+    return found
+
+
+def _remedy(op_name: str, is_product: bool, is_sum: bool, wide: str) -> str:
+    if is_product:
+        return f"# without preferred_element_type=jnp.{wide}, so that the product's result has the type of its operands"
+    call = f"jax.lax.{function_of(op_name) or 'psum'}(x, axis)"
+    if is_sum:
+        return f"{call}  # convert x neither before nor after"
+    return f"{call}.astype(jnp.{wide})  # convert after, not before"
+
+
+def _narrow_s(subject: Subject, match: _Match) -> float:
+    """Returns the seconds of a collective that sends the narrower type."""
+    collective, narrow = match.exchange.collective, match.found[0].narrow
+    pricing = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target)
+
+    def narrowed(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+        return tuple(dataclasses.replace(shape, element_type=narrow) for shape in shapes)
+
+    one = dataclasses.replace(
+        collective,
+        operand_shapes=narrowed(collective.operand_shapes),
+        result_shapes=narrowed(collective.result_shapes),
+    )
+    return float(pricing.price(one).known_s) * match.exchange.executions

@@ -1,0 +1,114 @@
+"""Collectives that send a wider type than their values need, and those that need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+import inspector
+from inspector._jax.modules import stablehlo
+from inspector.errors import Unavailable
+from inspector.stages.edited_program import edited_program
+from inspector.stages.findings import Finding
+from tests.absent import needs_gpu, needs_tpu
+from tests.findings import wide_exchanges as w
+from tests.findings.recorded import GPU, TPU, recorded
+from tests.findings.sharded import Program
+
+KIND = "wide-collective"
+TEXTS: dict[Callable[[], Program], tuple[str, str]] = {
+    w.sum_of_widened_gradients: (
+        "at wide_exchanges.py:37 (4 MiB per device) sends float32 values that are converted from bfloat16, and to bfloat16 afterwards.",
+        "jax.lax.psum(x, axis)  # convert x neither before nor after",
+    ),
+    w.mean_of_widened_gradients: (
+        "values that are converted from bfloat16, and to bfloat16 afterwards.",
+        "psum(x, axis)",
+    ),
+    w.sums_of_a_tree_of_gradients: ("(4 MiB per device) sends float32 values that are converted", "psum(x, axis)"),
+    w.scattered_sum_of_widened_gradients: ("The reduce-scatter over d at", "jax.lax.psum_scatter(x, axis)"),
+    w.product_in_float32: (
+        "sends results of a product in float32, although every use converts them to bfloat16.",
+        "# without preferred_element_type=jnp.float32",
+    ),
+    w.largest_of_widened: (
+        "sends float32 values that are converted from bfloat16.",
+        "jax.lax.pmax(x, axis).astype(jnp.float32)  # convert after, not before",
+    ),
+    w.gather_of_widened: ("The all-gather over d at", "jax.lax.all_gather(x, axis).astype(jnp.float32)"),
+    w.exchange_of_widened: ("The all-to-all over d at", "jax.lax.all_to_all(x, axis).astype(jnp.float32)"),
+}
+CASES = [*((each, TPU) for each in (*w.FOUND, *w.ON_TPUS)), *((each, GPU) for each in w.FOUND)]
+
+
+def found(compiled: inspector.Compiled) -> list[Finding]:
+    findings = compiled.findings(kinds=[KIND])
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize(("program", "target"), CASES)
+def test_values_that_a_narrower_type_can_hold(program: Callable[[], Program], target: str) -> None:
+    (finding,) = found(recorded(program, target))
+    title, remedy = TEXTS[program]
+    assert title in finding.title
+    assert remedy in finding.remedy
+    assert 0.1 < finding.share < 0.6
+    is_rounded = "rounded to bfloat16: float32 may be intended for its accuracy" in finding.caution
+    assert is_rounded == (program not in (*w.ON_TPUS, w.largest_of_widened))
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize("program", w.SILENT)
+def test_silent(program: Callable[[], Program], target: str) -> None:
+    assert not found(recorded(program, target))
+
+
+def test_cpus_add_up_in_float32() -> None:
+    fun, args = w.sum_of_widened_gradients()
+    assert not found(inspector.lower(fun, *args).compile(target="cpu:8"))
+
+
+def _seconds(compiled: inspector.Compiled) -> float:
+    seconds = compiled.roofline().total.least_s
+    assert not isinstance(seconds, Unavailable)
+    return float(seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "target"),
+    [pytest.param(each, target, marks=needs_tpu if target == TPU else needs_gpu) for each, target in CASES],
+)
+def test_the_proof(program: Callable[[], Program], target: str) -> None:
+    fun, args = program()
+    (finding,) = found(inspector.lower(fun, *args).compile(target=target))
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    # Kernels of TPUs take longer for bfloat16 values. On GPUs, those that combine arrays are saved too.
+    is_near = target == GPU and program != w.sums_of_a_tree_of_gradients
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1 if is_near else 0.5)
+
+
+@needs_gpu
+@pytest.mark.slow
+def test_the_proof_equals_the_program_without_conversions() -> None:
+    (fun, args), (by_hand, others) = w.sum_of_widened_gradients(), w.sum_of_narrow_gradients()
+    before = inspector.lower(fun, *args).compile(target=GPU)
+    after = inspector.lower(by_hand, *others).compile(target=GPU)
+    (finding,) = found(before)
+    assert finding.prove(run=False).gain_s == pytest.approx(_seconds(before) - _seconds(after), rel=0.01)
+
+
+def test_a_proof_sends_the_narrower_type() -> None:
+    fun, args = w.sums_of_a_tree_of_gradients()
+    compiled = inspector.lower(fun, *args).compile(target="cpu:8")
+    (finding,) = found(recorded(w.sums_of_a_tree_of_gradients, GPU))
+    changed = edited_program(compiled.program, finding.edits)
+    assert not isinstance(changed, Unavailable)
+    with stablehlo.parse_stablehlo(changed.program.module).context:
+        text = str(stablehlo.parse_stablehlo(changed.program.module))
+    assert len(re.findall(r"tensor<(?:512x1024|1024x512)xbf16>\) -> tensor<(?:512x1024|1024x512)xbf16>", text)) >= 2
+    assert not re.search(r"all_reduce.*xf32", text)
