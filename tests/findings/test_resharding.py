@@ -15,6 +15,7 @@ from inspector.errors import Unavailable
 from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPUS
+from tests.findings.recorded import GPU
 from tests.findings.sharded import D, Program, array, manual, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
@@ -71,6 +72,18 @@ def activated_product(x: Any, w: Any) -> Any:
 
 def gradient_there_and_back(x: Any, w: Any) -> Any:
     return jax.grad(lambda w: there_and_back(x, w).sum())(w)
+
+
+def experts_there_and_back(x: Any, up: Any, down: Any) -> Any:
+    """The backward pass goes the other way, and only it communicates: XLA for GPUs takes back what the forward pass changes."""
+
+    def loss(up: Any, down: Any) -> Any:
+        y = jax.nn.silu(jnp.einsum("ebd,edf->ebf", constrain(x, "rows", mesh=FLAT), up))
+        y = constrain(y, mesh=FLAT) * 0.5
+        y = constrain(y, "rows", mesh=FLAT)
+        return jnp.square(constrain(jnp.einsum("ebf,efd->ebd", y, down), "rows", mesh=FLAT)).sum()
+
+    return jax.grad(loss, (0, 1))(up, down)
 
 
 def in_a_scan(x: Any, w: Any) -> Any:
@@ -315,6 +328,17 @@ def detour_before_a_product(x: Any, w: Any) -> Any:
 
 
 LARGE = array((2048, 2048), "columns", mesh=FLAT), array((2048, 2048), mesh=FLAT)
+
+
+@needs_gpu
+def test_a_detour_of_the_backward_pass_is_between_the_lines_of_the_forward_pass() -> None:
+    args = [array(shape, "rows", mesh=FLAT) for shape in ((4, 512, 256), (4, 256, 1024), (4, 1024, 256))]
+    (finding,) = found((experts_there_and_back, tuple(args)), GPU)
+    there, back = (experts_there_and_back.__code__.co_firstlineno + n for n in (5, 6))
+    assert f"resharded at test_resharding.py:{there} and back at test_resharding.py:{back}," in finding.title
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)
 
 
 @needs_gpu

@@ -71,6 +71,12 @@ def product_in_float32() -> Program:
     return _row_parallel(lambda h, w: jnp.matmul(h, w, preferred_element_type=WIDE).astype(NARROW))
 
 
+def product_with_a_float32_scale() -> Program:
+    """The scale makes one operand float32, and with it the result."""
+    scale = jnp.linspace(0.5, 1.5, 4096)
+    return _row_parallel(lambda h, w: ((h * scale) @ w).astype(NARROW))
+
+
 def largest_of_widened() -> Program:
     """The largest values are the same in the narrower type."""
     return _step(lambda g: g / lax.pmax(jnp.abs(g).astype(WIDE), "d").astype(NARROW))
@@ -139,7 +145,7 @@ def shift_that_xla_narrows() -> Program:
 
 FOUND = (
     sum_of_widened_gradients, mean_of_widened_gradients, sums_of_a_tree_of_gradients, scattered_sum_of_widened_gradients,
-    product_in_float32, largest_of_widened,
+    product_in_float32, product_with_a_float32_scale, largest_of_widened,
 )  # fmt: skip
 ON_TPUS = (gather_of_widened, exchange_of_widened)
 SILENT = (

@@ -115,7 +115,9 @@ def is_by_element(instruction: Instruction) -> bool:
     if instruction.opcode != "call":
         return instruction.opcode in _BY_ELEMENT
     inside = instruction.called_computations[0].instructions
-    return all(each.opcode in _LEAVES or is_by_element(each) for each in inside)
+    return all(
+        each.opcode in _LEAVES or (each.opcode == "tuple" and each.is_root) or is_by_element(each) for each in inside
+    )
 
 
 def _constraints_behind(value: Instruction, sharding: str) -> list[Instruction]:
@@ -144,6 +146,9 @@ def behind(value: Instruction) -> list[Instruction]:
         if each.row in seen:
             continue
         seen.add(each.row)
+        maker = each.operands[0] if each.opcode == "get-tuple-element" else each
+        if each is not maker and maker.opcode == "call" and is_by_element(maker):
+            each = maker  # a function that returns residuals for the backward pass too
         if is_by_element(each):
             waiting.extend(operand for operand in each.operands if operand.shape.dimensions == value.shape.dimensions)
         else:

@@ -54,17 +54,21 @@ def splits_of(subject: Subject, before: Before) -> Splits:
 
 
 def axes_of_result(product: Value, dimension: int, splits: Splits) -> Sequence[str]:
-    """Returns the axes that split a dimension of a product's result, by the argument that the dimension comes from."""
+    """Returns the axes that split a dimension of a product's result, by the argument or constraint that the dimension comes from."""
     instruction = product.instruction
     numbers = instruction.proto.dot_dimension_numbers
     batch = len(numbers.lhs_batch_dimensions)
-    if dimension < batch:
-        return ()
     position = dimension - batch
     sides = (
         (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
         (numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions),
     )
+    if dimension < batch:
+        both = (
+            axes_of_value(Value(operand, product.calls), batched[dimension], splits)
+            for operand, (batched, _) in zip(instruction.operands, sides, strict=True)
+        )
+        return next(filter(None, both), ())
     for number, (batched, contracted) in enumerate(sides):
         rank = len(instruction.operands[number].shape.dimensions)
         free = [d for d in range(rank) if d not in {*batched, *contracted}]

@@ -94,7 +94,7 @@ def _is_made_so(detour: ConstraintDetour, splits: Splits) -> bool:
     if len(products) != 1 or not any(wanted):
         return False
     made = Value(products[0], detour.calls)
-    return all([*axes_of_result(made, dimension, splits)] == [*axes] for dimension, axes in enumerate(wanted) if axes)
+    return all([*axes_of_result(made, dimension, splits)] == [*axes] for dimension, axes in enumerate(wanted))
 
 
 def _detour(subject: Subject, detours: Sequence[ConstraintDetour], saved: Mapping[str, float]) -> Finding:

@@ -16,7 +16,7 @@ from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import Use, full_name, moved_from
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
-from inspector.analysis.findings.edits import NarrowCollectives, stacks_of
+from inspector.analysis.findings.edits import NarrowCollectives, NarrowProducts, stacks_of
 from inspector.analysis.findings.exchanges import Exchange, made_by, pricing_of, readers
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.storage import (
@@ -28,9 +28,10 @@ from inspector.analysis.findings.storage import (
     widened_type,
 )
 from inspector.analysis.findings.subject import Subject
+from inspector.hlo.module import Instruction
 from inspector.hlo.shape import NUMPY_TYPES, Shape, element_bits
 from inspector.hlo.source import merged_names
-from inspector.support.units import format_bytes
+from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "wide-collective"
 _PRODUCT = "dot"
@@ -129,9 +130,8 @@ def _narrow(value: Value) -> str:
     if len(instruction.operands) > (2 if instruction.opcode == _PRODUCT else 1):
         return ""
     if instruction.opcode == _PRODUCT:
-        types = {operand.shape.element_type for operand in instruction.operands}
         after = narrow_type(list(_scaled_uses(value)), wide)
-        return after if types == {after} else ""
+        return after if any(_was_narrow(value, number, after) for number in range(2)) else ""
     before = widened_type([moved_from(value.operand(0))], wide)
     if instruction.opcode in _MOVES:
         return before
@@ -139,6 +139,12 @@ def _narrow(value: Value) -> str:
     if reduction is None or (reduction.root.opcode == "add" and narrow_type(list(_scaled_uses(value)), wide) != before):
         return ""
     return before
+
+
+def _was_narrow(value: Value, number: int, narrow: str) -> bool:
+    """Reports whether an operand of a product has a type, or was converted from it."""
+    wide = value.instruction.operands[number].shape.element_type
+    return narrow in (wide, widened_type([moved_from(value.operand(number))], wide))
 
 
 def _scaled_uses(value: Value) -> Iterator[Use]:
@@ -172,16 +178,12 @@ def _finding(subject: Subject, matches: Sequence[_Match]) -> Finding:
         f"{name}{over(collective.axes)}{subject.at_line(operation.frames)} ({format_bytes(size)} per device)"
         f" send{'s' * is_one} {what}."
     )
-    values = [each.value for each in found]
+    remedy = _product_remedy(found[0], wide, narrow) if is_product else _remedy(operation.op_name, is_sum, wide)
     return subject.finding(
-        KIND, title, _remedy(operation.op_name, is_product, is_sum, wide), frames=operation.frames,
+        KIND, title, remedy, frames=operation.frames,
         saved=_beside(subject, matches) | {each.holder: 1.0 for each in exchanges}, instead_s=sum(_narrow_s(subject, each) for each in matches),
         gain_source="the speed and latency of the links, and the times of the kernels", caution=_ROUNDED.format(narrow=narrow, wide=wide) if is_sum else "",
-        edits=(
-            NarrowCollectives(
-                tuple(dict.fromkeys(map(full_name, values))), found[0].narrow, stacks_of(v.instruction.frames for v in values)
-            ),
-        ),
+        edits=_edits(found),
     )  # fmt: skip
 
 
@@ -206,9 +208,35 @@ def _beside(subject: Subject, matches: Sequence[_Match]) -> dict[str, float]:
     return found
 
 
-def _remedy(op_name: str, is_product: bool, is_sum: bool, wide: str) -> str:
-    if is_product:
-        return f"# without preferred_element_type=jnp.{wide}, so that the product's result has the type of its operands"
+def _edits(found: Sequence[_Wide]) -> tuple[NarrowCollectives | NarrowProducts, ...]:
+    names = tuple(dict.fromkeys(full_name(each.value) for each in found))
+    narrow, stacks = found[0].narrow, stacks_of(each.value.instruction.frames for each in found)
+    is_mixed = any(_wide_operands(each.value.instruction) for each in found)
+    products = (NarrowProducts(names, narrow, stacks),) if is_mixed else ()
+    return (*products, NarrowCollectives(names, narrow, stacks))
+
+
+def _wide_operands(operation: Instruction) -> list[Instruction]:
+    """Returns the operands of a product that have the type of its result."""
+    is_product = operation.opcode == _PRODUCT
+    return [
+        each for each in operation.operands if is_product and each.shape.element_type == operation.shape.element_type
+    ]
+
+
+def _product_remedy(product: _Wide, wide: str, narrow: str) -> str:
+    if operands := _wide_operands(product.value.instruction):
+        computed = [
+            each
+            for number, each in enumerate(product.value.instruction.operands)
+            if not _was_narrow(product.value, number, product.narrow)
+        ]
+        shapes = format_list([format_array(wide, each.shape.dimensions) for each in computed or operands])
+        return f"# convert {shapes} to {narrow} before the product, so that its result is {narrow} too"
+    return f"# without preferred_element_type=jnp.{wide}, so that the product's result has the type of its operands"
+
+
+def _remedy(op_name: str, is_sum: bool, wide: str) -> str:
     call = f"jax.lax.{function_of(op_name) or 'psum'}(x, axis)"
     if is_sum:
         return f"{call}  # convert x neither before nor after"
