@@ -31,7 +31,7 @@ def in_a_loop(xs: Any) -> Any:
             lambda x: x[jnp.argsort(-x)[:5]],
             LINE,
             "first 5 values are",
-            "values, positions = jax.lax.top_k(-x, 5)  # values are those of -x",
+            "values, positions = jax.lax.top_k(x, 5)  # x without its negation",
         ),
         (lambda x: jnp.sort(x, axis=-1)[:, ::-1][:, :8], ROWS, "last 8 values are", "top_k(x, 8)"),
         (lambda x: x >= jnp.sort(x)[..., -3:-2], ROWS, "last 3 values are", "top_k(x, 3)"),
@@ -81,7 +81,28 @@ def test_a_threshold_on_cpus() -> None:
 def test_gpus_select_up_to_16_values(k: int, is_selected: bool) -> None:
     compiled = inspector.lower(lambda x: jax.lax.top_k(x, k), ROWS).compile(target="gpu:h100")
     assert ("TopK" in compiled.hlo) == is_selected
-    assert bool(all_found(KIND, lambda x: jnp.argsort(x)[:, -k:], ROWS, target="gpu:h100")) == is_selected
+    assert bool(all_found(KIND, lambda x: jnp.sort(x)[:, -k:], ROWS, target="gpu:h100")) == is_selected
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("fun", "remedy"),
+    [
+        (lambda x: jnp.argsort(-x)[:, :20], "values, positions = jax.lax.top_k(x, 20)  # x without its negation"),
+        (lambda x: jnp.argsort(x)[:, ::-1][:, :20], "values, positions = jax.lax.top_k(x, 20)"),
+        (lambda x: jnp.argsort(x)[:, -20:], "values, positions = jax.lax.top_k(x, 20)"),
+    ],
+)
+def test_more_values_without_the_positions_that_a_gpu_reads(fun: Any, remedy: str) -> None:
+    compiled = inspector.lower(fun, jax.ShapeDtypeStruct((64, 1 << 16), jnp.float32)).compile(
+        {"xla_gpu_enable_cub_radix_sort": False}, target="gpu:h100"
+    )
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert finding.remedy == remedy
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.01)
+    assert finding.gain_bytes == pytest.approx(proof.gain_bytes, rel=0.01)
 
 
 @pytest.mark.parametrize(

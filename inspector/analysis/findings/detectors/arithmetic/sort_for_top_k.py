@@ -23,7 +23,7 @@ _LEAST_LENGTH = 64
 # For others it sorts pairs of a value and its position, which takes longer than a sort of the values.
 _SELECTED: Mapping[str, Collection[str]] = {"cpu": {"f32"}}
 _SELECTED_ELSEWHERE: Collection[str] = {"f32", "bf16"}
-_MOST_SELECTED_ON_GPU = 16  # values; for more, XLA for GPUs sorts
+_MOST_SELECTED_ON_GPU = 16  # values; for more, XLA for GPUs sorts, but it does not read the positions
 _COMPARISONS_PER_S = 80e6
 _SOURCE = f"{_COMPARISONS_PER_S / 1e6:.0f} million comparisons per second, as measured on one core of a CPU"
 _SORTS_OTHERS = Unavailable("it sorts another array by these values, which needs a gather")
@@ -48,10 +48,15 @@ def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
         length, _ = _length(value)
         if value.instruction.shape.leaves[0].element_type not in selected:
             continue
-        if subject.compiled.program.platform == "gpu" and _k(part, length) > _MOST_SELECTED_ON_GPU:
+        if _sorts_again(subject, _k(part, length)) and len(value.instruction.shape.leaves) == 1:
             continue
         if length >= _LEAST_LENGTH and _k(part, length) <= length // _MOST_PART:
             yield from _finding(subject, value, name, part)
+
+
+def _sorts_again(subject: Subject, k: int) -> bool:
+    """Reports whether XLA sorts for a `top_k` too."""
+    return subject.compiled.program.platform == "gpu" and k > _MOST_SELECTED_ON_GPU
 
 
 def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -> Iterator[Finding]:
@@ -70,7 +75,8 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f"A sort of {length:,} values along dimension {dimension} of {shape.element_type}[{dimensions}] of which only the"
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
-    call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
+    is_negated = not is_descending and value.operand(0).instruction.opcode == "negate"
+    call = f"jax.lax.top_k({'x' if is_descending or is_negated else '-x'}, {k})"
     # XLA merges slices with top_k; it then sorts unless the slice starts at the first value. In a proof, libtpu sorts then too.
     platform = subject.compiled.program.platform
     has_barrier = platform != "gpu" and part[0] > 0 and part[1] < length
@@ -83,20 +89,37 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         remedy = f"positions = {call}[1]; other = jnp.take_along_axis(other, positions, -1)"
         edits = _SORTS_OTHERS
     elif len(value.instruction.shape.leaves) > 1:
-        remedy = f"values, positions = {call}" + "  # values are those of -x" * (not is_descending)
+        note = "" if is_descending else "  # x without its negation" if is_negated else "  # values are those of -x"
+        remedy = f"values, positions = {call}{note}"
     else:
-        remedy = f"{'' if is_descending else '-'}{call}[0]"
+        remedy = f"{'' if is_descending else '-'}{call}[0]" + "  # x without its negation" * is_negated
     if has_barrier:
         remedy += f"{'; ' if '#' in remedy else '  # '}the barrier keeps XLA from merging the slice with top_k and sorting again"
     if dimension != len(shape.dimensions) - 1:
         remedy += f"{'; ' if '#' in remedy else '  # '}after jnp.moveaxis(x, {dimension}, -1)"
-    sorted_bytes = sum((subject.at_peak or {}).get(each.name, 0) for each in sorts)  # the values and their positions
+    names = {*kernels, *(each.name for each in sorts)}
+    sorted_bytes = sum((subject.at_peak or {}).get(name, 0) for name in names)  # the values and their positions
+    saved, gain_bytes = 1 - 1 / math.log2(length), int(sorted_bytes * (1 - k / length))
+    if _sorts_again(subject, k):
+        positions = sum(each.shape.leaves[-1].byte_size for each in sorts)
+        accessed = sum(map(subject.accessed, kernels))
+        saved, gain_bytes = min(1.0, positions / accessed) if accessed else 0.0, min(positions, sorted_bytes)
     found = subject.finding(
-        KIND, title, remedy, instructions=kernels, gain_bytes=int(sorted_bytes * (1 - k / length)),
-        frames=value.instruction.frames or (calls[-1].frames if calls else ()),
-        saved_part=1 - 1 / math.log2(length), caution=_CAUTION + _ON_TPU * (platform == "tpu"), edits=edits,
+        KIND, title, remedy, gain_bytes=gain_bytes, frames=value.instruction.frames or (calls[-1].frames if calls else ()),
+        saved=dict.fromkeys(kernels, saved) | dict.fromkeys(_negations(subject, sorts), 1.0), caution=_CAUTION + _ON_TPU * (platform == "tpu"), edits=edits,
     )  # fmt: skip
     yield _with_nominal_gain(subject, found, sorts, length)
+
+
+def _negations(subject: Subject, sorts: Sequence[Instruction]) -> Iterator[str]:
+    """Yields the kernels that only negate what is sorted, so that the largest values come first."""
+    for sort in sorts:
+        whole = subject.module.instruction(subject.kernels.kernel(sort) or sort.name)
+        for each in whole.operands[:1]:
+            inside = each.called_computations[0].instructions if each.opcode == "fusion" else (each,)
+            opcodes = {inner.opcode for inner in inside}
+            if "negate" in opcodes and opcodes <= {"parameter", "negate", "bitcast"} and each.name in subject.points:
+                yield each.name
 
 
 def _with_nominal_gain(subject: Subject, finding: Finding, sorts: Sequence[Instruction], length: int) -> Finding:
