@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector._jax.modules import stablehlo
@@ -15,7 +20,7 @@ from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings import wide_exchanges as w
 from tests.findings.recorded import GPU, TPU, recorded
-from tests.findings.sharded import Program
+from tests.findings.sharded import D, Program, array
 
 KIND = "wide-collective"
 TEXTS: dict[Callable[[], Program], tuple[str, str]] = {
@@ -116,3 +121,30 @@ def test_a_proof_sends_the_narrower_type() -> None:
         text = str(stablehlo.parse_stablehlo(changed.program.module))
     assert len(re.findall(r"tensor<(?:512x1024|1024x512)xbf16>\) -> tensor<(?:512x1024|1024x512)xbf16>", text)) >= 2
     assert not re.search(r"all_reduce.*xf32", text)
+
+
+@needs_gpu
+def test_the_remedy_of_a_backward_pass_is_in_the_forward_pass() -> None:
+    """The gradient of the logits is in float32, as they are; that of the weights is converted to their type."""
+
+    def step(x: Any, head: Any) -> Any:
+        def loss(head: Any) -> Any:
+            return jnp.square(jnp.matmul(x, head, preferred_element_type=w.WIDE)).sum()
+
+        return jax.grad(loss)(head)
+
+    head = array((512, 2048), dtype=w.NARROW)
+    fun = jax.jit(step, out_shardings=NamedSharding(D, P()))
+    (finding,) = found(inspector.lower(fun, w.X, head).compile(target=GPU))
+    assert finding.remedy.startswith(
+        "y = jnp.matmul(a, b).astype(jnp.float32)  # in the forward pass, without preferred_"
+    )
+    by_hand = jax.jit(
+        lambda x, head: jax.grad(lambda head: jnp.square((x @ head).astype(w.WIDE)).sum())(head),
+        out_shardings=NamedSharding(D, P()),
+    )
+    saved_s = finding.prove(run=False).gain_s
+    hand_s = _seconds(inspector.lower(fun, w.X, head).compile(target=GPU)) - _seconds(
+        inspector.lower(by_hand, w.X, head).compile(target=GPU)
+    )
+    assert 0 < saved_s < 1.1 * hand_s

@@ -22,7 +22,7 @@ from inspector.analysis.findings.subject import Subject
 from inspector.compilation.kernels.costs import KERNEL
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import Frame, merged_names, own_frame
+from inspector.hlo.source import Frame, merged_names, own_frame, phases
 from inspector.platforms import Peak
 
 PRODUCTS = ("dot", "convolution")
@@ -225,3 +225,16 @@ def _size(product: Instruction) -> tuple[int, int]:
         return result, 0
     left = product.operands[0].shape.dimensions
     return result, math.prod(left[d] for d in product.proto.dot_dimension_numbers.lhs_contracting_dimensions)
+
+
+def are_of_backward_pass(names: Iterable[str]) -> bool:
+    """Reports whether JAX made all of some products for a backward pass, by their names."""
+    return all("backward" in phases(name) for name in names)
+
+
+def backward_remedy(narrow: str, wide: str) -> str:
+    """Returns how the products of a backward pass get narrower gradients."""
+    return (
+        f"y = jnp.matmul(a, b).astype(jnp.{wide})  # in the forward pass, without preferred_element_type=jnp.{wide}, so that the gradient of the"
+        f" product is {narrow}"
+    )

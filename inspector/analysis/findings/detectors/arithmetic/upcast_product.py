@@ -16,6 +16,8 @@ from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import (
     PRODUCTS,
     Saved,
+    are_of_backward_pass,
+    backward_remedy,
     number_of_terms,
     optimized_products,
     part_of_named,
@@ -144,9 +146,11 @@ def _stored_finding(subject: Subject, products: list[_Product], narrow: str, wid
     )
     half = 1 - element_bits(narrow) / element_bits(wide)
     at_peak = subject.at_peak or {}
+    remedy = f"jnp.matmul(a, b.astype(jnp.{narrow_name}), preferred_element_type=jnp.{wide_name})  # with a in {narrow_name}, and b the other operand"
+    if are_of_backward_pass(product.name for product in products):
+        remedy = backward_remedy(narrow_name, wide_name)
     return subject.finding(
-        KIND, title,
-        f"jnp.matmul(a, b.astype(jnp.{narrow_name}), preferred_element_type=jnp.{wide_name})  # with a in {narrow_name}, and b the other operand",
+        KIND, title, remedy,
         saved=stored.saved, frames=first.frames, gain_bytes=int(half * sum(at_peak.get(each.name, 0) for each in stored.operands)),
         caution=f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter.",
         edits=(_narrowing(products, narrow),),
@@ -210,6 +214,8 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
         f" first, so the product runs at the rate of {wide_name}."
     )
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"
+    if are_of_backward_pass(product.name for product in products):
+        remedy = backward_remedy(narrow_name, wide_name)
     caution = "" if both else f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter."
     if subject.are_beside_collectives(saved.kernels):
         caution = f"{caution} {_BESIDE_CAUTION}".strip()

@@ -19,6 +19,7 @@ from inspector.analysis.findings.detectors.sharding.operation_keys import functi
 from inspector.analysis.findings.edits import NarrowCollectives, NarrowProducts, stacks_of
 from inspector.analysis.findings.exchanges import Exchange, made_by, pricing_of, readers
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import are_of_backward_pass, backward_remedy
 from inspector.analysis.findings.storage import (
     FLOATS,
     computes_in,
@@ -30,7 +31,7 @@ from inspector.analysis.findings.storage import (
 from inspector.analysis.findings.subject import Subject
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import NUMPY_TYPES, Shape, element_bits
-from inspector.hlo.source import merged_names
+from inspector.hlo.source import Origin, merged_names, phases
 from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "wide-collective"
@@ -111,7 +112,19 @@ def _combined(exchange: Exchange, by_name: dict[str, list[_Wide]], left: Sequenc
         return ()
     found = [each for each in left if each.value.instruction.opcode == collective.opcode]
     elements = sum(math.prod(shape.dimensions) for shape in collective.operand_shapes)
-    return tuple(found) if sum(_operand_size(each.value) for each in found) == elements else ()
+    if sum(_operand_size(each.value) for each in found) == elements:
+        return tuple(found)
+    return tuple(each for each in left if collective.opcode in _SUMS and _is_product_of(each.value, collective.origin))
+
+
+def _is_product_of(value: Value, origin: Origin) -> bool:
+    """Reports whether a product has the line and the pass of a collective, which may have the name of a transpose behind it."""
+    return (
+        value.instruction.opcode == _PRODUCT
+        and bool(origin.frames)
+        and is_same_line(lines_of(value.instruction.frames), lines_of(origin.frames))
+        and phases(full_name(value)) == phases(origin.op_name)
+    )
 
 
 def _narrow_only(found: tuple[_Wide, ...]) -> tuple[_Wide, ...]:
@@ -225,6 +238,8 @@ def _wide_operands(operation: Instruction) -> list[Instruction]:
 
 
 def _product_remedy(product: _Wide, wide: str, narrow: str) -> str:
+    if are_of_backward_pass([full_name(product.value)]):
+        return backward_remedy(narrow, wide)
     if operands := _wide_operands(product.value.instruction):
         computed = [
             each
