@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import Unavailable
 from inspector.stages.findings import Finding
-from tests.absent import needs_tpu
+from tests.absent import needs_gpu, needs_tpu
 from tests.findings import sharded, uneven
 from tests.findings.examined import all_found, peak
 from tests.findings.recorded import GPU, TPU, recorded
+from tests.findings.sharded import D, Program, array
 
 KIND = "uneven-shards"
 TITLES = {
@@ -141,3 +146,40 @@ def test_silent_elsewhere(program: Callable[[], sharded.Program], target: str) -
 
 def test_a_large_vocabulary_on_a_gpu() -> None:
     assert not found(uneven.large_vocabulary, GPU)
+
+
+def _embedding_step(vocabulary: int) -> Program:
+    """A step with one embedding, which is whole, and logits that are split along the vocabulary."""
+
+    def step(p: Any, m: Any, x: Any) -> Any:
+        def loss(p: Any) -> Any:
+            logits = jax.lax.with_sharding_constraint(x @ p["wte"].T, NamedSharding(D, P(None, "d")))
+            return jax.nn.logsumexp(logits, axis=-1).mean()
+
+        m = jax.tree.map(lambda m, g: 0.9 * m + g, m, jax.grad(loss)(p))
+        return jax.tree.map(lambda p, m: p - 1e-3 * m, p, m), m
+
+    wte = {"wte": array((vocabulary, 512))}
+    return jax.jit(step, donate_argnums=(0, 1)), (wte, wte, array((256, 512)))
+
+
+@needs_gpu
+def test_results_that_are_gathered_because_their_parts_are_uneven() -> None:
+    fun, args = _embedding_step(10_001)
+    compiled = inspector.lower(fun, *args).compile(target=GPU)
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert finding.title == (
+        "`result[0]['wte']`, `result[1]['wte']` are computed in parts over the mesh axis d of 8 devices, but gathered, because 8 does not divide"
+        " dimension 0 of size 10001, and JAX does not return uneven parts."
+    )
+    assert finding.remedy == "Make the dimension a multiple of 8 (10000 or 10008): the results stay split."
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)
+
+
+@needs_gpu
+def test_results_in_even_parts_are_not_gathered() -> None:
+    fun, args = _embedding_step(10_000)
+    findings = inspector.lower(fun, *args).compile(target=GPU).findings(kinds=[KIND])
+    assert not [*findings, *findings.folded]

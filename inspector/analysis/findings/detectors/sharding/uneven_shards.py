@@ -1,7 +1,7 @@
 """Dimensions that are split over a number of devices that does not divide them, so that devices compute padding.
 
 A dimension of size n that is split k ways has parts of size ceil(n / k). Sharding constraints may do that; JAX refuses arguments
-and results that are split so.
+and results that are split so. A result that is computed in such parts is therefore gathered.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.source import Frame, merged_names, own_frame
-from inspector.support.units import counted, format_array
+from inspector.support.units import counted, format_array, format_list
 
 KIND = "uneven-shards"
 _MOST_VALUES = 200
 _REALIGNING = "collective-permute"
+_MOST_NAMED = 3
+_MOVES = frozenset({"parameter", "bitcast", "reshape", "transpose", "copy", "copy-start", "slice", "get-tuple-element"})
 _ONE, _MORE = "device computes", "devices compute"
 
 _Key: TypeAlias = tuple[Frame | None, int, int]
@@ -78,6 +80,81 @@ def uneven_shards(subject: Subject) -> Iterator[Finding]:
                 kernels[kernel] = max(part, kernels.get(kernel, 0.0))
         if kernels:
             yield _finding(subject, splits[0], kernels)
+    gathered: dict[tuple[int, int, int], list[_Gathered]] = {}
+    for each in _gathered_results(subject):
+        gathered.setdefault((each.dimension, each.size, each.parts), []).append(each)
+    for results in gathered.values():
+        yield _gathered_finding(subject, results)
+
+
+class _Gathered(NamedTuple):
+    """A result that is computed in uneven parts and gathered.
+
+    Attributes:
+      number: its position.
+      dimension: the dimension that has the parts.
+      size: the size of the dimension.
+      parts: the number of parts.
+      kernels: the kernels that gather it, and that remove the padding.
+    """
+
+    number: int
+    dimension: int
+    size: int
+    parts: int
+    kernels: tuple[str, ...]
+
+
+def _gathered_results(subject: Subject) -> Iterator[_Gathered]:
+    """Yields the results that are computed in uneven parts."""
+    exchanges = {each.holder: each for each in subject.exchanges if each.collective.opcode == "all-gather"}
+    root = subject.module.entry.root
+    for number, value in enumerate(root.operands if root.opcode == "tuple" and exchanges else ()):
+        kernels, shape = list[str](), value.shape
+        while value.name not in exchanges and value.operands and _only_moves(value):
+            kernels += [value.name] if value.name in subject.points else []
+            value = value.operands[0]
+        if value.name not in exchanges:
+            continue
+        (before,) = exchanges[value.name].collective.operand_shapes[:1]
+        parts = exchanges[value.name].collective.who.group_sizes[1]
+        if len(before.dimensions) < len(shape.dimensions):
+            continue
+        local = before.dimensions[len(before.dimensions) - len(shape.dimensions) :]
+        uneven = [d for d, (size, part) in enumerate(zip(shape.dimensions, local, strict=True)) if size != part]
+        if len(uneven) == 1:
+            (dimension,) = uneven
+            size = shape.dimensions[dimension]
+            if size % parts and local[dimension] == -(-size // parts):
+                yield _Gathered(number, dimension, size, parts, (value.name, *kernels))
+
+
+def _only_moves(value: Instruction) -> bool:
+    """Reports whether an instruction only moves the values of its first operand."""
+    if value.opcode != "fusion":
+        return value.opcode in _MOVES or value.opcode.endswith("-done")
+    inside = value.called_computations[0].instructions
+    return len(value.operands) == 1 and all(each.opcode in _MOVES for each in inside)
+
+
+def _gathered_finding(subject: Subject, results: Sequence[_Gathered]) -> Finding:
+    first, is_one = results[0], len(results) == 1
+    parts, size = first.parts, first.size
+    axis = _axis(subject, parts) or f"{parts} devices"
+    known = subject.compiled.program.results
+    paths = [f"`result{known[each.number].path}`" for each in results if each.number < len(known)]
+    title = (
+        f"{format_list(paths, most=_MOST_NAMED)} {'is' if is_one else 'are'} computed in parts over {axis}, but gathered, because {parts} does not divide"
+        f" dimension {first.dimension} of size {size}, and JAX does not return uneven parts."
+    )
+    smaller = size // parts * parts
+    sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
+    return subject.finding(
+        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}): the results stay split.",
+        saved=dict.fromkeys((kernel for each in results for kernel in each.kernels), 1.0),
+        caution="The next call then takes split arrays. Arguments that stay whole are gathered in any case.",
+        edits=resized(subject.compiled.program.arguments, size, smaller) if smaller else None,
+    )  # fmt: skip
 
 
 def _splits(value: Value) -> Iterator[_Split]:
