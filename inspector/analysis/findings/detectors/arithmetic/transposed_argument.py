@@ -1,9 +1,10 @@
-"""An argument that a kernel only writes again in another order of its dimensions, in each execution."""
+"""An argument that a kernel only writes again in another order of its dimensions, in each execution, or that is copied for a loop and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inspector.analysis.findings.detectors.arithmetic.loop_layouts import loop_layouts
 from inspector.analysis.findings.edits import StoreTransposed
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.forward import reached
@@ -22,7 +23,7 @@ _MOVES = frozenset({"transpose", "copy"})
 
 
 def transposed_argument(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for each argument whose only use is a kernel that transposes it."""
+    """Yields one finding for each argument whose only use is a kernel that transposes it, and for each loop with copies of its arguments."""
     arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
     for parameter in subject.module.entry.parameters:
         number = parameter.parameter_number
@@ -53,6 +54,7 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         )  # fmt: skip
         if subject.compiled.program.platform != "tpu" or finding.share >= _LEAST_SHARE_ON_TPUS:
             yield finding
+    yield from loop_layouts(subject, KIND)
 
 
 def _read_s(subject: Subject, copy: Instruction) -> float:
