@@ -19,6 +19,7 @@ from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings import sharded
 from tests.findings.recorded import GPU, TPU, recorded
+from tests.findings.sharded import D, Program, array
 
 KIND = ["invariant-collective"]
 
@@ -324,3 +325,34 @@ def test_a_gather_that_xla_combined_with_one_that_changes() -> None:
     assert "The all-gather over d of `x`" in finding.title
     assert "30 iterations" in finding.title
     assert finding.prove().verdict == "proven"
+
+
+def _recurrent_step(hoisted: bool) -> Program:
+    """A step of a recurrent network whose weight is split, and gathered in each iteration or once."""
+
+    def loss(w: Any, xs: Any) -> Any:
+        whole = jax.lax.with_sharding_constraint(w.astype(jnp.bfloat16), NamedSharding(D, P())) if hoisted else w
+
+        def cell(h: Any, x: Any) -> Any:
+            return jax.lax.with_sharding_constraint(
+                jnp.tanh(x + h @ whole.astype(jnp.bfloat16)), NamedSharding(D, P("d"))
+            ), None
+
+        h, _ = jax.lax.scan(cell, jnp.zeros(xs.shape[1:], xs.dtype), xs)
+        return jnp.square(h.astype(jnp.float32)).sum()
+
+    fun = jax.jit(lambda w, xs: w - 1e-3 * jax.grad(loss)(w, xs))
+    return fun, (array((2048, 2048), None, "d"), array((32, 2048, 2048), None, "d", dtype=jnp.bfloat16))
+
+
+@needs_gpu
+def test_the_gain_has_the_sums_of_gradients_in_the_backward_pass() -> None:
+    before, after = (
+        inspector.lower(fun, *args).compile(target=GPU) for fun, args in (_recurrent_step(False), _recurrent_step(True))
+    )
+    findings = before.findings(kinds=KIND)
+    (sums,) = [each.name for each in before.collectives() if each.opcode == "reduce-scatter"]
+    assert sorted(sums in each.instructions for each in findings) == [False, True]  # the loops of both passes
+    assert all("of `w` (8 MiB per device)" in each.title for each in findings)
+    seconds = [each.roofline().total.least_s for each in (before, after)]
+    assert sum(each.gain_s for each in findings) == pytest.approx(seconds[0] - seconds[1], rel=0.1)

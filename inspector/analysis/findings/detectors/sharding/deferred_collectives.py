@@ -107,7 +107,7 @@ def _runs(collective: Collective) -> int:
 
 def _finding(subject: Subject, kind: str, deferred: _Deferred, found: Sequence[_Member]) -> Finding:
     members = [each.collective for each in found]
-    first = members[0]
+    first = max(members, key=lambda each: each.operand_bytes)
     size = sum(each.operand_bytes for each in members)
     where = subject.at_line(first.origin.frames)
     is_one, use = len(members) == 1, "stacks" if deferred.is_stacked else "accumulates"

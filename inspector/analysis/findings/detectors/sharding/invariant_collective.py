@@ -23,7 +23,7 @@ from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.loops import value_source
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import merged_names
+from inspector.hlo.source import merged_names, phases
 from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "invariant-collective"
@@ -142,18 +142,42 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
         edits = _UNKNOWN_LENGTH
     moved = {name: part for each in members for name, part in _moved(subject, each)}
     moved |= hoisted_products(subject, [each.collective for each in members], first.invariant.loops[0])
+    summed = {} if is_users else dict.fromkeys(_summed(subject, members), 1.0)
+    moved |= summed
     iteration_s = subject.iteration_s(first.invariant.loops[-1]) if is_unknown else 0.0
     return subject.finding(
         KIND, title, remedy, saved=moved, instead_s=_once_s(subject, moved, trips), frames=first.collective.origin.frames,
-        caution=caution, edits=edits,
+        caution=caution, edits=edits, is_upper_bound=bool(summed),
         gain_source=f"{ESTIMATED}, if the loop runs many times" if is_unknown else "",
         of_iteration_s=0.0 if isinstance(iteration_s, Unavailable) else iteration_s,
     )  # fmt: skip
 
 
+def _summed(subject: Subject, members: Sequence[_Member]) -> Iterator[str]:
+    """Yields the reduce-scatters of the gradients of weights in the loop of the backward pass that gathers the weights.
+
+    If the weights are gathered before the loop, their gradients are added up whole and exchanged after it.
+    """
+    gathered = {
+        (str(each.collective.axes), math.prod(shape.dimensions), each.invariant.trips)
+        for each in members
+        for shape in each.collective.result_shapes
+        if each.collective.opcode == "all-gather"
+    }
+    bodies = {subject.module.instruction(each.collective.name).computation for each in members}
+    for exchange in subject.exchanges:
+        collective = exchange.collective
+        if exchange.operation.holder.computation not in bodies:
+            continue
+        if collective.opcode == "reduce-scatter" and "backward" in phases(collective.origin.op_name):
+            for shape in collective.operand_shapes:
+                if (str(collective.axes), math.prod(shape.dimensions), collective.executions) in gathered:
+                    yield collective.name
+
+
 def _arrays(members: Sequence[_Member]) -> list[str]:
-    """Returns the types and shapes of the operands of the collectives."""
-    shapes = [shape for each in members for shape in each.collective.operand_shapes]
+    """Returns the types and shapes of what the collectives make."""
+    shapes = [shape for each in members for shape in each.collective.result_shapes]
     return list(dict.fromkeys(format_array(s.element_type, s.dimensions) for s in shapes))
 
 
