@@ -74,6 +74,20 @@ def gradient_there_and_back(x: Any, w: Any) -> Any:
     return jax.grad(lambda w: there_and_back(x, w).sum())(w)
 
 
+def halves_joined_in_between(x: Any, w: Any) -> Any:
+    """The halves of a rotary embedding are those of a dimension that is whole."""
+    y = constrain(constrain(jnp.tanh(x @ w), "d"), None, "d")
+    left, right = jnp.split(jnp.sin(y), 2, axis=1)
+    return jnp.cos(constrain(jnp.concatenate([left - right, right + left], axis=1), "d")) @ w.T
+
+
+def rows_joined_in_between(x: Any, w: Any) -> Any:
+    """The halves are those of the split dimension, and are whole in the other sharding."""
+    y = constrain(constrain(jnp.tanh(x @ w), "d"), None, "d")
+    above, below = jnp.split(jnp.sin(y), 2, axis=0)
+    return jnp.cos(constrain(jnp.concatenate([above - below, below + above], axis=0), "d")) @ w.T
+
+
 def experts_there_and_back(x: Any, up: Any, down: Any) -> Any:
     """The backward pass goes the other way, and only it communicates: XLA for GPUs takes back what the forward pass changes."""
 
@@ -241,6 +255,7 @@ def found(program: Program, target: str = "cpu:8") -> list[Finding]:
         in_a_scan,
         product_there_and_back,
         gradient_there_and_back,
+        halves_joined_in_between,
     ],
 )
 def test_there_and_back(fun: Any) -> None:
@@ -298,6 +313,7 @@ def test_full_rematerialization(program: Program) -> None:
         (summed_between, (X, W)),
         (returned_between, (X, W)),
         (one_way, (X, W)),
+        (rows_joined_in_between, (X, W)),
         (swapped_once, (array((512, 256), "rows", mesh=FLAT), array((256, 512), None, "columns", mesh=FLAT))),
         (equal, (X, W)),
         (product_split_by_columns, (array((512, 256)), W)),

@@ -1,10 +1,11 @@
 """Arrays whose sharding the user changes from A to B and back to A, in the HLO before optimization.
 
-The operations in between combine arrays element by element and do not need B.
+The operations in between combine arrays element by element, or take and join parts along dimensions that A does not split, and do not need B.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,11 @@ from inspector.hlo.source import Frame
 
 _BY_ELEMENT = BY_ELEMENT | {"copy", "optimization-barrier"}
 _LEAVES = frozenset({"parameter", "constant", "broadcast"})
+_TILES = re.compile(r"devices=\[([\d,]+)\]")
+_NAMED = re.compile(r", \[(\{.*?\})\]")
+_AXES = re.compile(r"\{[^}]*\}")
+_WITHIN = frozenset({"slice", "concatenate"})
+"""Operations that need no exchange if a split dimension keeps its size, such as the halves of a rotary embedding."""
 _MOST_VALUES = 100
 
 
@@ -56,7 +62,8 @@ def constraint_detours(before: Before, arguments: dict[int, str]) -> Iterator[Co
                 continue
             if (again := _constrained_again(there, sharding)) is None:
                 continue
-            if any(there.sharding in _of_argument(each, arguments) for each in behind(back.operands[0])):
+            within = split_dimensions(sharding)
+            if any(there.sharding in _of_argument(each, arguments) for each in behind(back.operands[0], within)):
                 continue  # another array has the other sharding
             before_back = [operand for one in (back, *again) for operand in one.operands]
             beside = (
@@ -126,8 +133,9 @@ def _constraints_behind(value: Instruction, sharding: str) -> list[Instruction]:
     Of several in a row to the same sharding it is the first.
     """
     found, waiting, seen = list[Instruction](), [value], set[int]()
+    within = split_dimensions(sharding)
     while waiting and len(seen) < _MOST_VALUES:
-        for each in behind(waiting.pop()):
+        for each in behind(waiting.pop(), within):
             if each.row in seen or not is_constraint(each) or each.sharding == sharding:
                 continue
             seen.add(each.row)
@@ -138,8 +146,13 @@ def _constraints_behind(value: Instruction, sharding: str) -> list[Instruction]:
     return found
 
 
-def behind(value: Instruction) -> list[Instruction]:
-    """Returns the constraints, parameters and other operations from which a value is computed element by element."""
+def behind(value: Instruction, within: Sequence[int] = ()) -> list[Instruction]:
+    """Returns the constraints, parameters and other operations from which a value is computed element by element.
+
+    Args:
+      value: the value.
+      within: dimensions; if given, parts along the others may be taken and joined too.
+    """
     found, waiting, seen = list[Instruction](), [value], set[int]()
     while waiting and len(seen) < _MOST_VALUES:
         each = waiting.pop()
@@ -149,11 +162,19 @@ def behind(value: Instruction) -> list[Instruction]:
         maker = each.operands[0] if each.opcode == "get-tuple-element" else each
         if each is not maker and maker.opcode == "call" and is_by_element(maker):
             each = maker  # a function that returns residuals for the backward pass too
-        if is_by_element(each):
-            waiting.extend(operand for operand in each.operands if operand.shape.dimensions == value.shape.dimensions)
+        if is_by_element(each) or (within and each.opcode in _WITHIN):
+            waiting.extend(operand for operand in each.operands if _is_alike(operand, value, within))
         else:
             found.append(each)
     return found
+
+
+def _is_alike(one: Instruction, other: Instruction, within: Sequence[int]) -> bool:
+    """Reports whether arrays have equal dimensions, or, if some are given, equal sizes of these."""
+    sizes, others = one.shape.dimensions, other.shape.dimensions
+    if not within:
+        return sizes == others
+    return len(sizes) == len(others) and all(sizes[d] == others[d] for d in within)
 
 
 def had(value: Value, arguments: dict[int, str]) -> set[str]:
@@ -207,6 +228,7 @@ def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, 
     The operations in between combine arrays element by element. None if others use it.
     """
     waiting, seen, again = [there], set[int](), list[Instruction]()
+    within = split_dimensions(sharding)
     while waiting:
         each = waiting.pop()
         if each.is_root or len(seen) > _MOST_VALUES:
@@ -215,9 +237,19 @@ def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, 
             if user.row in seen or (is_constraint(user) and user.sharding == sharding):
                 continue
             is_same = is_constraint(user) and user.sharding == there.sharding
-            if not (is_same or is_by_element(user)) or user.shape.dimensions != there.shape.dimensions:
+            is_local = is_same or is_by_element(user) or (within and user.opcode in _WITHIN)
+            if not is_local or not _is_alike(user, there, within):
                 return None
             seen.add(user.row)
             waiting.append(user)
             again += [user] if is_same else []
     return tuple(again)
+
+
+def split_dimensions(sharding: str) -> list[int]:
+    """Returns the dimensions that a sharding in HLO's notation splits."""
+    if found := _TILES.search(sharding):
+        sizes = [int(each) for each in found[1].split(",")]
+        return [number for number, size in enumerate(sizes[: len(sizes) - ("last_tile_dim" in sharding)]) if size > 1]
+    named = _NAMED.search(sharding)
+    return [] if named is None else [n for n, axes in enumerate(_AXES.findall(named[1])) if "'" in axes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -16,16 +15,13 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     behind,
     had,
     is_constraint,
+    split_dimensions,
 )
 from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys
 from inspector.analysis.findings.exchange_chains import chains, has_product, readers_of
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-
-_TILES = re.compile(r"devices=\[([\d,]+)\]")
-_NAMED = re.compile(r", \[(\{.*?\})\]")
-_AXES = re.compile(r"\{[^}]*\}")
 
 
 class DetourCollectives(NamedTuple):
@@ -122,7 +118,7 @@ def _is_of(subject: Subject, collective: Collective, array: Instruction) -> bool
 
 def _is_for_product(subject: Subject, collective: Collective, back: Instruction) -> bool:
     """Reports whether a collective gathers an array, which is split again, for a product behind it."""
-    if collective.opcode != "all-gather" or not _split_dimensions(back.sharding):
+    if collective.opcode != "all-gather" or not split_dimensions(back.sharding):
         return False
     return any(map(has_product, readers_of(subject.module.instruction(collective.name))))
 
@@ -155,7 +151,7 @@ class _ProductBehind(NamedTuple):
 def _product_behind(detour: ConstraintDetour) -> _ProductBehind | None:
     """Returns the product of a detour's array; None without one, or if both operands have split dimensions."""
     products = [each for each in behind(detour.there.operands[0]) if each.opcode == "dot"]
-    split = _split_dimensions(detour.back.sharding)
+    split = split_dimensions(detour.back.sharding)
     if len(products) != 1 or not split:
         return None
     (product,) = products
@@ -168,16 +164,7 @@ def _product_behind(detour: ConstraintDetour) -> _ProductBehind | None:
     return _ProductBehind(product.operands[number], product.operands[1 - number])
 
 
-def _split_dimensions(sharding: str) -> list[int]:
-    """Returns the dimensions that a sharding in HLO's notation splits."""
-    if found := _TILES.search(sharding):
-        sizes = [int(each) for each in found[1].split(",")]
-        return [number for number, size in enumerate(sizes[: len(sizes) - ("last_tile_dim" in sharding)]) if size > 1]
-    named = _NAMED.search(sharding)
-    return [] if named is None else [n for n, axes in enumerate(_AXES.findall(named[1])) if "'" in axes]
-
-
 def _is_split(subject: Subject, value: Instruction) -> bool:
     """Reports whether an operand is split, as far as its argument or its constraint shows."""
     known = had(source(Value(value)), argument_shardings(subject))
-    return any(map(_split_dimensions, known))
+    return any(map(split_dimensions, known))
