@@ -246,3 +246,26 @@ def test_the_rings_of_a_line_are_one_finding() -> None:
         " (a loop, 8 devices, up to 4 MiB each) only add up the blocks that arrive: one `psum` for each does the same."
     )
     assert 0.5 < finding.share < 1
+
+
+@needs_gpu
+@pytest.mark.parametrize("loop", [False, True])
+def test_rings_in_a_loop_over_layers(loop: bool) -> None:
+    """The loops have names of their own, but XLA writes that of the outer one only once."""
+
+    def unrolled(x: Any) -> Any:
+        total = block = x
+        for _ in range(7):
+            block = shifted(block)
+            total = total + block
+        return total
+
+    def layers(reduced: Callable[[Any], Any]) -> inspector.Compiled:
+        def body(x: Any) -> Any:
+            return lax.scan(lambda x, _: (jnp.tanh(reduced(x)), None), x, None, length=6)[0]
+
+        return inspector.lower(manual(body, P(), P()), array((1024, 512))).compile(target=GPU)
+
+    before, after = layers(sum_by_hand if loop else unrolled), layers(lambda x: lax.psum(x, "d"))
+    (finding,) = before.findings(kinds=[KIND])
+    assert finding.gain_s == pytest.approx(_seconds(before) - _seconds(after), rel=0.1)

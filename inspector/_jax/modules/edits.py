@@ -50,6 +50,7 @@ from inspector._jax.modules.signatures import (
 from inspector._jax.modules.single_floats import narrow_floats
 from inspector._jax.modules.slice_updates import update_slices
 from inspector._jax.modules.top_k import sorts_to_top_k
+from inspector.hlo.source import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
@@ -315,9 +316,8 @@ def _named(
     An operation of a function that is called several times is returned if one of its full names is given. Many operations of a
     function have the same name: with call stacks, only those with one of them are returned.
     """
-    calls: dict[
-        str, list[tuple[str, str]]
-    ] = {}  # by the called function: the calling function and the name of the call
+    # By the called function: the calling function, and the name of the call with those of the `shard_map`s around it.
+    calls: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     found: list[tuple[str, Any]] = []
     wanted = frozenset(op_names or ())
     for each in module.body.operations:
@@ -329,7 +329,7 @@ def _named(
             if operation.name in operations:
                 found.append((function, operation))
             elif operation.name in CALLS:
-                calls.setdefault(callee_of(operation), []).append((function, stablehlo.name_in_function(operation)))
+                calls.setdefault(callee_of(operation), []).append((function, stablehlo.names_in_function(operation)))
             return ir.WalkResult.ADVANCE
 
         each.operation.walk(visit)
@@ -338,14 +338,13 @@ def _named(
     def is_called(function: str, name: str) -> bool:
         """Reports whether a name in a function belongs to a wanted full name."""
         return name in wanted or any(
-            is_called(caller, f"{outer}/{name}" if outer and name else outer or name)
-            for caller, outer in calls.get(function, ())
+            is_called(caller, inlined_name(name, outer)) for caller, outer in calls.get(function, ())
         )
 
     named = (
         operation
         for function, operation in found
-        if op_names is None or is_called(function, stablehlo.name_in_function(operation))
+        if op_names is None or is_called(function, inlined_name("", stablehlo.names_in_function(operation)))
     )
     return iter([operation for operation in named if not stacks or _is_at(stablehlo.places(operation), stacks)])
 

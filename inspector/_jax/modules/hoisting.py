@@ -13,6 +13,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
+from inspector.hlo.source import inlined_name
 
 _COLLECTIVES = frozenset({
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
@@ -68,19 +69,17 @@ def named_operations(
     functions = functions_of(module)
     found: list[tuple[Any, tuple[Any, ...]]] = []
 
-    def visit(owner: Any, prefix: str, calls: tuple[Any, ...]) -> None:
+    def visit(owner: Any, names: tuple[str, ...], calls: tuple[Any, ...]) -> None:
         for operation in _inner(owner):
-            name = operation.name
-            if name in kinds and _joined(prefix, stablehlo.op_name(operation)) in op_names:
+            kind, own = operation.name, stablehlo.op_name(operation)
+            if kind in kinds and inlined_name(own, names) in op_names:
                 found.append((operation, calls))
-            elif name == _CALL:
-                visit(
-                    functions[callee_of(operation)], _joined(prefix, stablehlo.op_name(operation)), (*calls, operation)
-                )
+            elif kind == _CALL:
+                visit(functions[callee_of(operation)], (own, *names), (*calls, operation))
             else:
-                visit(operation, _joined(prefix, stablehlo.op_name(operation)) if name == _SHARD_MAP else prefix, calls)
+                visit(operation, (own, *names) if kind == _SHARD_MAP else names, calls)
 
-    visit(main, "", ())
+    visit(main, (), ())
     return found
 
 
@@ -93,10 +92,6 @@ def functions_of(module: ir.Module) -> dict[str, Any]:
 def _inner(owner: Any) -> list[Any]:
     """Returns the operations in the regions of an operation, without those that are nested deeper."""
     return [each.operation for region in owner.regions for block in region.blocks for each in block.operations]
-
-
-def _joined(prefix: str, name: str) -> str:
-    return f"{prefix}/{name}" if prefix and name else prefix or name
 
 
 def callee_of(call: Any) -> str:
@@ -125,7 +120,7 @@ def inline_call(call: Any, function: Any) -> None:
 
     def rename(operation: Any) -> Any:
         place = operation.location if stablehlo.places(operation) else call.location
-        operation.location = ir.Location.name(_joined(prefix, stablehlo.op_name(operation)), place)
+        operation.location = ir.Location.name(inlined_name(stablehlo.op_name(operation), (prefix,)), place)
         return ir.WalkResult.ADVANCE
 
     *operations, end = (each.operation for each in block.operations)

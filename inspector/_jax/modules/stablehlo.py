@@ -300,14 +300,14 @@ def op_name(operation: Any) -> str:
     return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
 
 
-def name_in_function(operation: Any) -> str:
-    """Returns JAX's name of an operation within its function: those of the `shard_map`s around it, and its own."""
+def names_in_function(operation: Any) -> tuple[str, ...]:
+    """Returns JAX's name of an operation, and those of the `shard_map`s around it in its function, innermost first."""
     names, owner = [op_name(operation)], operation.parent
     while owner is not None and owner.name != "func.func":
         if owner.name == "sdy.manual_computation":
             names.append(op_name(owner))
         owner = owner.parent
-    return "/".join(name for name in reversed(names) if name)
+    return tuple(names)
 
 
 def places(operation: Any) -> tuple[tuple[str, int], ...]:

@@ -17,7 +17,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import merged_names
+from inspector.hlo.source import inlined_name, merged_names
 
 _MOST_CALLS = 64  # of one function; more calls of it are left out
 _RUNS = frozenset({"call", "while", "conditional"})
@@ -31,11 +31,11 @@ class Call(NamedTuple):
     """One way in which a computation is reached.
 
     Attributes:
-      prefix: the beginning of the full names of its operations; "" in the entry computation.
+      names: JAX's names of the calls around it, innermost first.
       calls: the calls, loops and conditionals around it, outermost first.
     """
 
-    prefix: str
+    names: tuple[str, ...]
     calls: tuple[Instruction, ...]
 
 
@@ -52,25 +52,25 @@ class Before:
 
     @functools.cached_property
     def _reached(self) -> Mapping[int, list[Call]]:
-        reached: dict[int, list[Call]] = {self.module.entry.number: [Call("", ())]}
+        reached: dict[int, list[Call]] = {self.module.entry.number: [Call((), ())]}
         for computation in _callers_first(self.module.entry):
             for instruction in computation.calling:
                 if instruction.opcode not in _RUNS:
                     continue
-                for prefix, calls in reached[computation.number]:
-                    name = _joined(prefix, instruction.op_name) if instruction.opcode == "call" else prefix
+                for around, calls in reached[computation.number]:
+                    names = (instruction.op_name, *around) if instruction.opcode == "call" else around
                     for called in instruction.called_computations:
                         known = reached.setdefault(called.number, [])
                         if len(known) < _MOST_CALLS:
-                            known.append(Call(name, (*calls, instruction)))
+                            known.append(Call(names, (*calls, instruction)))
         return reached
 
     def values(self, opcodes: Iterable[str]) -> Iterator[tuple[Value, str]]:
         """Yields the operations of certain kinds, once for each call of their function, each with its full name."""
         for row, called in self.rows(opcodes):
             instruction = self.module.at(row)
-            for prefix, calls in called:
-                yield Value(instruction, calls), _joined(prefix, instruction.op_name)
+            for names, calls in called:
+                yield Value(instruction, calls), inlined_name(instruction.op_name, names)
 
     def rows(self, opcodes: Iterable[str]) -> Iterator[tuple[int, Sequence[Call]]]:
         """Yields the rows of the operations of certain kinds, each with the ways in which its function is called."""
@@ -82,11 +82,9 @@ class Before:
 
 def full_name(value: Value) -> str:
     """Returns the full name of a value's operation: the names of its calls, followed by its own."""
-    name = ""
-    for call in value.calls:
-        if call.opcode == "call":
-            name = _joined(name, call.op_name)
-    return _joined(name, value.instruction.op_name)
+    return inlined_name(
+        value.instruction.op_name, [call.op_name for call in reversed(value.calls) if call.opcode == "call"]
+    )
 
 
 class Use(NamedTuple):
@@ -132,10 +130,6 @@ def _use(value: Value, user: Instruction, number: int, element: int, waiting: li
         waiting.append((Value(user, value.calls), element))
     else:
         yield Use(Value(user, value.calls), number)
-
-
-def _joined(prefix: str, name: str) -> str:
-    return f"{prefix}/{name}" if prefix and name else prefix or name
 
 
 def _callers_first(entry: Computation) -> list[Computation]:

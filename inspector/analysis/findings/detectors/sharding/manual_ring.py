@@ -16,12 +16,13 @@ from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.block_rings import Cycles, carried, chain, is_alone, unrolled
 from inspector.analysis.findings.detectors.sharding.chunk_rings import chunk_rings
-from inspector.analysis.findings.exchanges import pricing_of
+from inspector.analysis.findings.exchanges import Exchange, pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.ring_kernels import ring_kernels
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.devices.replica_groups import ListGroups
+from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import merged_names
@@ -131,6 +132,13 @@ def _timed(subject: Subject, kernels: Mapping[str, float], whole_s: float | Unav
     }
 
 
+def _runs(exchange: Exchange, ring: _Ring) -> float:
+    """Returns how often a ring runs: more than once if it is in a loop."""
+    loops = [call for call in ring.steps[0].calls if call.opcode == "while"] if ring.loops else []
+    trips = trip_count(loops[-1]) if loops else 1
+    return exchange.executions / trips if isinstance(trips, int) else 1.0
+
+
 def _opcode(subject: Subject, ring: _Ring) -> str:
     """Returns the collective that XLA makes of a ring's function. Libtpu does not scatter rows of one tile."""
     is_row = ring.call == "psum_scatter" and len(ring.results[0].dimensions) < 2
@@ -162,7 +170,7 @@ def _finding(subject: Subject, rings: Sequence[_Ring]) -> Finding:
             one = dataclasses.replace(
                 collective, opcode=_opcode(subject, each), who=who, operand_shapes=(each.operand,), result_shapes=each.results,
             )  # fmt: skip
-            instead_s += float(pricing.price(one).known_s)
+            instead_s += float(pricing.price(one).known_s) * _runs(exchanges[0], each)
         kernels = ring_kernels(subject, exchanges, all(each.is_alone for each in rings), ring.is_whole)
         own = _timed(subject, kernels, subject.total_s)
         saved = own | dict.fromkeys((each.holder for each in exchanges), 1.0)
