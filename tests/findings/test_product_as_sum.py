@@ -333,3 +333,44 @@ def test_other_sums_of_the_same_name_do_not_count() -> None:
     compiled = inspector.lower(jax.grad(loss), p, x).compile(target="gpu:h100:1")
     for finding in compiled.findings(kinds=[KIND]):
         assert finding.prove().verdict == "proven", finding.title
+
+
+GROUPS, ROWS = 256, (jax.ShapeDtypeStruct((8192, 128), F32), jax.ShapeDtypeStruct((8192,), jnp.int32))
+
+
+def masked(x: Any, group: Any) -> Any:
+    """Sums of the rows of each group, with a condition."""
+    return jnp.where((group[:, None] == jnp.arange(GROUPS))[:, :, None], x[:, None, :], 0.0).sum(0)
+
+
+@needs_gpu
+@needs_tpu
+@pytest.mark.parametrize("target", ["tpu:v5e:1x1", "gpu:h100"])
+def test_sums_where_a_condition_holds(target: str) -> None:
+    (finding,) = found(KIND, masked, *ROWS, target=target)
+    assert "elementwise products of pred[8192, 256] and `x`" in finding.title
+    assert finding.remedy == 'jnp.einsum("ab,ac->bc", a.astype(jnp.float32), x)'
+    assert finding.prove(run=False).verdict == "cannot be tried"
+    by_hand = lambda x, group: jax.nn.one_hot(group, GROUPS, dtype=x.dtype).T @ x  # noqa: E731
+    before, after = (inspector.lower(fun, *ROWS).compile(target=target) for fun in (masked, by_hand))
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.05)
+
+
+@needs_tpu
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x, group: jnp.where((group[:, None] == jnp.arange(GROUPS))[:, :, None], x[:, None, :], -1.0).sum(0),
+        lambda x, group: jnp.where((group[:, None] == jnp.arange(GROUPS))[:, :, None], x[:, None, :], 0.0).max(0),
+        lambda x, group: jnp.where((group % 2 == 0)[:, None], x, 0.0).sum(0),
+    ],
+)
+def test_other_sums_with_a_condition(fun: Any) -> None:
+    assert not all_found(KIND, fun, *ROWS, target="tpu:v5e:1x1")
+
+
+def test_the_code_for_a_condition_computes_the_same() -> None:
+    x, group = np.random.default_rng(0).random((512, 128), np.float32), np.arange(512) % GROUPS
+    mask = group[:, None] == np.arange(GROUPS)
+    assert np.allclose(masked(x, group), jnp.einsum("ab,ac->bc", mask.astype(jnp.float32), x), rtol=1e-5)

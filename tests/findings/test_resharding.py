@@ -81,6 +81,20 @@ def halves_joined_in_between(x: Any, w: Any) -> Any:
     return jnp.cos(constrain(jnp.concatenate([left - right, right + left], axis=1), "d")) @ w.T
 
 
+def normalized_in_between(x: Any, w: Any) -> Any:
+    """The mean of each row, which is whole in the first sharding."""
+    y = constrain(constrain(jnp.tanh(x @ w), "d"), None, "d")
+    y = y * jax.lax.rsqrt(jnp.square(y).mean(1, keepdims=True) + 1e-6)
+    return jnp.cos(constrain(y, "d")) @ w.T
+
+
+def columns_normalized_in_between(x: Any, w: Any) -> Any:
+    """The mean of each column, for which the first sharding has no whole columns."""
+    y = constrain(constrain(jnp.tanh(x @ w), "d"), None, "d")
+    y = y * jax.lax.rsqrt(jnp.square(y).mean(0, keepdims=True) + 1e-6)
+    return jnp.cos(constrain(y, "d")) @ w.T
+
+
 def rows_joined_in_between(x: Any, w: Any) -> Any:
     """The halves are those of the split dimension, and are whole in the other sharding."""
     y = constrain(constrain(jnp.tanh(x @ w), "d"), None, "d")
@@ -256,6 +270,7 @@ def found(program: Program, target: str = "cpu:8") -> list[Finding]:
         product_there_and_back,
         gradient_there_and_back,
         halves_joined_in_between,
+        normalized_in_between,
     ],
 )
 def test_there_and_back(fun: Any) -> None:
@@ -314,6 +329,7 @@ def test_full_rematerialization(program: Program) -> None:
         (returned_between, (X, W)),
         (one_way, (X, W)),
         (rows_joined_in_between, (X, W)),
+        (columns_normalized_in_between, (X, W)),
         (swapped_once, (array((512, 256), "rows", mesh=FLAT), array((256, 512), None, "columns", mesh=FLAT))),
         (equal, (X, W)),
         (product_split_by_columns, (array((512, 256)), W)),

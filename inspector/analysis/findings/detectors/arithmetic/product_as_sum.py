@@ -1,7 +1,8 @@
 """Sums of elementwise products of two arrays that one matrix product computes: `(x[:, :, None] * w).sum(1)` is `x @ w`.
 
 Sums of squared differences, `((x[:, None] - y) ** 2).sum(-1)`, are a matrix product and the sums of squares of both arrays. The terms may have
-further factors that belong to one array, such as the length scales of a kernel, `(((x[:, None] - y) / scale) ** 2).sum(-1)`.
+further factors that belong to one array, such as the length scales of a kernel, `(((x[:, None] - y) / scale) ** 2).sum(-1)`. A factor may be a
+condition: `where(mask[:, :, None], x[:, None], 0).sum(0)` is `mask.T @ x`.
 
 XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs there is no
 finding: YNNPACK computes such sums as products.
@@ -68,6 +69,11 @@ class SumOfProducts(NamedTuple):
         return 2.0 * math.prod(self.sizes)
 
     @property
+    def is_masked(self) -> bool:
+        """Whether a factor is a condition."""
+        return any(each.instruction.shape.element_type == "pred" for each in self.factors)
+
+    @property
     def operand_type(self) -> str:
         """The wider element type of the factors."""
         return max((each.instruction.shape.element_type for each in self.factors), key=element_bits)
@@ -120,7 +126,10 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         f" over {format_array(element_type, first.sizes)}."
         f" {'A matrix product and sums of squares have the same result' if first.is_distance else 'A matrix product has the same terms'}."
     )
-    left, right = (name or default for name, default in zip(names, ("a", "b"), strict=True))
+    left, right = (
+        f"{name or default}{_conversion(each, element_type)}"
+        for name, default, each in zip(names, ("a", "b"), first.factors, strict=True)
+    )
     cautions = [_CANCELLATION] if first.is_distance else []
     if first.operand_type == "f32":
         cautions.append(
@@ -140,7 +149,7 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
     return subject.finding(
         KIND, title, f"{scales}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
         caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
-        edits=None if any(each.is_distance or each.is_scaled for each in sums) else (
+        edits=None if any(each.is_distance or each.is_scaled or each.is_masked for each in sums) else (
             ContractSums(
                 tuple(dict.fromkeys(each.name for each in sums)),
                 stacks_of(each.value.instruction.frames for each in sums),
@@ -161,7 +170,7 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     product = value.operand(0)
     while product.instruction.opcode == "convert":
         product = product.operand(0)
-    if product.instruction.opcode not in ("multiply", "divide"):
+    if product.instruction.opcode not in ("multiply", "divide") and not _is_masked(product):
         return None
     sizes = product.instruction.shape.dimensions
     summed = frozenset(reduction.dimensions)
@@ -185,12 +194,20 @@ def _factors(value: Value) -> tuple[list[Value], list[Value]]:
     opcode = value.instruction.opcode
     if opcode == "convert":
         return _factors(value.operand(0))
+    if _is_masked(value):
+        factors, divisors = _factors(value.operand(1))
+        return [value.operand(0), *factors], divisors
     if opcode not in ("multiply", "divide"):
         return [value], []
     (factors, divisors), (others, of_others) = map(_factors, value.operands)
     if opcode == "divide":
         others, of_others = of_others, others
     return factors + others, divisors + of_others
+
+
+def _is_masked(value: Value) -> bool:
+    """Reports whether a value is another one where a condition holds, and 0 elsewhere: the product with the condition."""
+    return value.instruction.opcode == "select" and _is_number(value.operand(2), 0)
 
 
 def _difference(
@@ -284,7 +301,7 @@ def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list
             whole = math.prod(each.sizes[d] for d in range(len(each.sizes)) if d not in each.summed)
             result = sum(leaf.byte_size for leaf in (after or instruction).shape.leaves)
             result += sum(o.shape.byte_size for o in after.operands if o is not instruction) if after else 0
-            moved, parts = sum(array.instruction.shape.byte_size for array in each.factors), _split(each, elements)
+            moved, parts = sum(_moved_bytes(each, array) for array in each.factors), _split(each, elements)
             partial = 4 * elements * parts if parts > 1 else 0
             seconds = max(
                 each.flops * elements / whole * algorithm.passes / peak.flops_per_s[algorithm.peak_name],
@@ -305,6 +322,14 @@ def _split(each: SumOfProducts, elements: int) -> int:
     terms = math.prod(each.sizes[d] for d in each.summed)
     most = min(_TILES_AT_ONCE * _TILE / elements, terms / _LEAST_TERMS)
     return 1 << max(0, int(math.log2(most))) if most >= 1 else 1
+
+
+def _moved_bytes(each: SumOfProducts, factor: Value) -> float:
+    """Returns the bytes of a factor that a GPU's product reads; the numbers of a condition are written first."""
+    shape = factor.instruction.shape
+    if shape.element_type != "pred":
+        return shape.byte_size
+    return 2 * math.prod(shape.dimensions) * element_bits(each.operand_type) / 8
 
 
 def _elementwise_user(kernel: Instruction) -> Instruction | None:
@@ -392,6 +417,11 @@ def _squares(found: SumOfProducts, dimensions: frozenset[int], name: str, wide: 
     result = [d for d in range(len(found.sizes)) if d not in found.summed and found.sizes[d] > 1]
     places = ", ".join(":" if d in dimensions else "None" for d in result)
     return f'jnp.einsum("{letters},{letters}->{kept}", {name}, {name}{wide})[{places}]'
+
+
+def _conversion(factor: Value, element_type: str) -> str:
+    """Returns the code that makes numbers of a condition."""
+    return f".astype(jnp.{_NAMES[element_type]})" if factor.instruction.shape.element_type == "pred" else ""
 
 
 def _array(value: Value) -> str:

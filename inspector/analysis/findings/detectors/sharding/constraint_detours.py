@@ -236,6 +236,8 @@ def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, 
         for user in each.users:
             if user.row in seen or (is_constraint(user) and user.sharding == sharding):
                 continue
+            if user.opcode == "reduce" and within and not {*user.dimensions} & {*within}:
+                continue  # such as the mean of a normalization, whose terms are all on one device without the other sharding too
             is_same = is_constraint(user) and user.sharding == there.sharding
             is_local = is_same or is_by_element(user) or (within and user.opcode in _WITHIN)
             if not is_local or not _is_alike(user, there, within):
