@@ -556,3 +556,21 @@ def test_state_that_enters_a_shard_map_whole() -> None:
 
     step = jax.shard_map(local, mesh=D, in_specs=(P(), P(), P("d")), out_specs=P(), check_vma=False)
     assert not found((step, (weights(), weights(), X)))
+
+
+def test_experts_are_split_like_those_of_the_array_beside_them() -> None:
+    """The largest dimension of both is another one."""
+
+    def experts(p: Any, x: Any) -> Any:
+        h = jax.nn.relu(jnp.einsum("ebd,edf->ebf", x, p["up"]))
+        return jnp.einsum("ebf,efd->ebd", h, p["down"])
+
+    p = {"up": array((8, 128, 512), "d"), "down": array((8, 512, 128))}
+    findings = (
+        inspector.lower(experts, p, array((8, 64, 128), "d"))
+        .compile(target="cpu:8")
+        .findings(kinds=["replicated-argument"])
+    )
+    (finding,) = [*findings, *findings.folded]
+    assert "`p['down']` (2 MiB per device)" in finding.title
+    assert "P('d')" in finding.remedy

@@ -111,10 +111,11 @@ def test_the_proof_equals_the_program_without_conversions() -> None:
     assert finding.prove(run=False).gain_s == pytest.approx(_seconds(before) - _seconds(after), rel=0.01)
 
 
+@needs_gpu
 def test_a_proof_sends_the_narrower_type() -> None:
     fun, args = w.sums_of_a_tree_of_gradients()
-    compiled = inspector.lower(fun, *args).compile(target="cpu:8")
-    (finding,) = found(recorded(w.sums_of_a_tree_of_gradients, GPU))
+    compiled = inspector.lower(fun, *args).compile(target=GPU)
+    (finding,) = found(compiled)
     changed = edited_program(compiled.program, finding.edits)
     assert not isinstance(changed, Unavailable)
     with stablehlo.parse_stablehlo(changed.program.module).context:

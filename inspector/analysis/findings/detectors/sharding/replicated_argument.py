@@ -342,7 +342,7 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding], counterparts: 
     for axis in sorted(sharding.replicated_over, key=lambda axis: -axis_size(sharding, axis)):
         if not any(_splits(other, axis) for other in arrays):
             continue
-        for dimension in _dimensions(array, sharding, axis, counterparts):
+        for dimension in _dimensions(array, sharding, axis, counterparts, _split_sizes(array, axis, arrays)):
             whole_count = axis_size(sharding, axis) * math.prod(
                 axis_size(sharding, a) for a in sharding.axes[dimension]
             )
@@ -351,10 +351,30 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding], counterparts: 
     return None
 
 
-def _dimensions(array: ArraySharding, sharding: Sharding, axis: str, counterparts: _Counterparts) -> list[int]:
-    """Returns the dimensions of an array, first the one in which the axis splits its counterpart, then by size."""
+def _dimensions(
+    array: ArraySharding, sharding: Sharding, axis: str, counterparts: _Counterparts, sizes: Collection[int]
+) -> list[int]:
+    """Returns the dimensions of an array: first the one in which the axis splits its counterpart, then those of given sizes, then by size."""
     counterpart = counterparts.dimension(array, axis)
-    return sorted(range(len(sharding.shape)), key=lambda d: (d != counterpart, -sharding.part_shape[d]))
+    return sorted(
+        range(len(sharding.shape)),
+        key=lambda d: (d != counterpart, sharding.shape[d] not in sizes, -sharding.part_shape[d]),
+    )
+
+
+def _split_sizes(array: ArraySharding, axis: str, arrays: Sequence[ArraySharding]) -> set[int]:
+    """Returns the sizes of the dimensions that an axis splits in the other arrays beside an array, such as its layer's experts."""
+    root, (*parents, _) = argument_root(array.name), path_keys(array.name) or ("",)
+    return {
+        each.sharding.shape[dimension]
+        for each in arrays
+        if each is not array
+        and not isinstance(each.sharding, Unavailable)
+        and argument_root(each.name) == root
+        and [*path_keys(each.name)[:-1]] == parents
+        for dimension, axes in enumerate(each.sharding.axes)
+        if axis in axes
+    }
 
 
 class _Counterparts:
