@@ -58,7 +58,7 @@ def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
         return
     for value, _ in subject.calls.values(_CALLS):
         found = _own_part(value, subject.collectives.num_partitions)
-        collective = None if found is None else _compiled(subject, value)
+        collective = None if found is None else compiled_collective(subject, value)
         if found is not None and collective is not None:
             yield from _finding(subject, kind, found, collective)
 
@@ -101,8 +101,8 @@ def _is_sum_or_gather(collective: Instruction) -> bool:
     return collective.opcode == "all-gather" or collective.called_computations[0].root.opcode == "add"
 
 
-def _compiled(subject: Subject, value: Value) -> Collective | None:
-    """Returns the compiled collective; None if XLA made another one of it, or combined it with others."""
+def compiled_collective(subject: Subject, value: Value) -> Collective | None:
+    """Returns what XLA compiled of a collective; None if XLA made another one of it, or combined it with others."""
     before, name, lines = value.instruction, full_name(value), lines_of(value.instruction.frames)
     found = [
         each
