@@ -11,6 +11,7 @@ from typing import TypeAlias
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.dependence import Dependence
 from inspector.analysis.findings.detectors.sharding.deferred_collectives import deferred_collectives
+from inspector.analysis.findings.detectors.sharding.dependent_sums import dependent_sums
 from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -35,6 +36,7 @@ def small_collectives(subject: Subject) -> Iterator[Finding]:
             key = (collective.opcode, collective.reduction, types.pop(), id(collective.who))
             by_computation.setdefault(holder.computation.number, {}).setdefault(key, []).append(each)
     yield from deferred_collectives(subject, KIND)
+    yield from dependent_sums(subject, KIND)
     for number, groups in by_computation.items():
         many = [members for members in groups.values() if len(members) >= _FEWEST and _are_small(members)]
         if many:
