@@ -110,13 +110,18 @@ def test_more_values_without_the_positions_that_a_gpu_reads(fun: Any, remedy: st
     [
         lambda x: jnp.sort(x)[..., -5:],
         lambda x: jnp.argsort(-x)[..., :5],
-        lambda x: jnp.argsort(x)[..., -5:],
-        lambda x: jnp.argsort(x, descending=True)[..., :5],
-        lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))[1][:, :5],
-        lambda x: jnp.sort(x, axis=0)[:8],
-        lambda x: jnp.sort(x)[:, ::-1][:, 40:50],
         lambda x: jnp.argsort(x)[:, 1:17],
-        in_a_loop,
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (
+                lambda x: jnp.argsort(x)[..., -5:],
+                lambda x: jnp.argsort(x, descending=True)[..., :5],
+                lambda x: jax.lax.sort_key_val(x, jax.lax.broadcasted_iota(jnp.int32, x.shape, 1))[1][:, :5],
+                lambda x: jnp.sort(x, axis=0)[:8],
+                lambda x: jnp.sort(x)[:, ::-1][:, 40:50],
+                in_a_loop,
+            )
+        ),
     ],
 )
 def test_the_proof_has_the_same_results(fun: Any) -> None:
@@ -188,6 +193,7 @@ def test_only_memory_proves_a_sort_on_a_tpu() -> None:
 
 
 @needs_tpu
+@pytest.mark.slow
 def test_no_estimate_proves_the_time_of_a_sort_on_a_tpu() -> None:
     def fun(x: jax.Array, y: jax.Array) -> Any:
         return jnp.sort(x, descending=True)[:, :8], (y @ y).sum()
