@@ -138,22 +138,6 @@ def short_places(places: Sequence[str], most: int = 3) -> str:
     return ", ".join([*(own_line([each]) for each in known), *(["…"] if len(places) > most else [])])
 
 
-def inlined_name(name: str, calls: Iterable[str]) -> str:
-    """Returns the name that an operation of a function has after XLA inlined the calls that lead to it.
-
-    XLA writes the name of a call in front of the names in its function, except of those that begin with it already: in nested loops of a
-    `shard_map`, the name of an inner loop's body is that of the outer one.
-
-    Args:
-      name: JAX's name of the operation, relative to its function.
-      calls: the names of the calls, innermost first.
-    """
-    for call in calls:
-        if call and not name.startswith(call):
-            name = f"{call}/{name}" if name else call
-    return name
-
-
 def phases(op_name: str) -> tuple[str, ...]:
     """Returns the parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
 

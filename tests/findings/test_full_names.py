@@ -13,8 +13,9 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.analysis.findings.before import Before, full_name
 from inspector.errors import Unavailable
-from inspector.hlo.source import inlined_name, merged_names
+from inspector.hlo.source import merged_names
 from inspector.stages.findings import module_before
+from inspector.support.name_stacks import inlined_name
 from tests.findings.sharded import array, manual
 
 X = array((64, 64))

@@ -50,7 +50,7 @@ from inspector._jax.modules.signatures import (
 from inspector._jax.modules.single_floats import narrow_floats
 from inspector._jax.modules.slice_updates import update_slices
 from inspector._jax.modules.top_k import sorts_to_top_k
-from inspector.hlo.source import inlined_name
+from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})

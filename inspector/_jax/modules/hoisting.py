@@ -13,7 +13,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
-from inspector.hlo.source import inlined_name
+from inspector.support.name_stacks import inlined_name
 
 _COLLECTIVES = frozenset({
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",

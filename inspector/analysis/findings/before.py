@@ -17,7 +17,8 @@ from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import inlined_name, merged_names
+from inspector.hlo.source import merged_names
+from inspector.support.name_stacks import inlined_name
 
 _MOST_CALLS = 64  # of one function; more calls of it are left out
 _RUNS = frozenset({"call", "while", "conditional"})
