@@ -98,7 +98,7 @@ def test_the_proof(program: Callable[[], Program], target: str) -> None:
     assert proof.verdict == "proven"
     # Kernels of TPUs take longer for bfloat16 values. On GPUs, those that combine arrays or widen operands are saved too.
     is_near = target == GPU and program not in (w.sums_of_a_tree_of_gradients, w.product_with_a_float32_scale)
-    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1 if is_near else 0.5)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2 if is_near else 0.5)
 
 
 @needs_gpu

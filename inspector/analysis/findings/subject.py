@@ -158,9 +158,17 @@ class Subject:
             name: each.name for each in self.roofline.points if each.opcode != "fusion" for name in each.collectives
         }
 
+    @functools.cached_property
+    def _started(self) -> Mapping[str, str]:
+        """The kernels of collectives that are alone in them, by the name of what starts them: a fusion in JAX 0.12 for GPUs."""
+        return {each.holder: each.kernel.name for each in self.exchanges}
+
     def _kernels_of(self, names: Iterable[str]) -> list[str]:
         """Returns the kernels among instructions, each once, with those of collectives."""
-        found = (name if name in self.points else self._kernels_of_collectives.get(name) for name in names)
+        found = (
+            name if name in self.points else self._kernels_of_collectives.get(name) or self._started.get(name)
+            for name in names
+        )
         return list(dict.fromkeys(name for name in found if name is not None))
 
     def kernel_times(self, peak: Peak) -> KernelTimes:
