@@ -42,7 +42,7 @@ def of_products(x: Any) -> Any:
 
 
 def of_absolute_differences(x: Any) -> Any:
-    """Which no sums of powers replace."""
+    """Sums of powers do not replace these."""
     mean = lax.pmean(x.mean(0), "d")
     return x * lax.pmean(jnp.abs(x - mean).mean(0), "d")
 

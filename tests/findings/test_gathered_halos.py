@@ -61,7 +61,7 @@ def test_halos_of_a_gathered_field(target: str) -> None:
     (finding,) = before.findings(kinds=[KIND])
     assert finding.title.startswith("The `all_gather` at test_gathered_halos.py:")
     assert finding.title.endswith(
-        "gathers f32[256, 1024] of each device, of which each device only reads f32[1, 1024], f32[1, 1024] of others."
+        "gathers f32[256, 1024] from each device, but each device only reads f32[1, 1024], f32[1, 1024] of the result."
     )
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.gain_s == pytest.approx(saved_s, rel=0.2)

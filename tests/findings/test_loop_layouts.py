@@ -63,9 +63,9 @@ def test_caches_that_a_loop_over_layers_has_in_another_layout() -> None:
     before, after = _compiled(in_a_loop), _compiled(as_a_python_loop)
     (finding,) = _found(before)
     assert finding.title.startswith(
-        "`keys`, `values` (64 MiB) are copied to another layout before the loop at test_loop_layouts.py:"
+        "Each execution copies `keys`, `values` (64 MiB) to another layout (128 MiB) before the loop at test_loop_layouts.py:"
     )
-    assert finding.title.endswith(", where they take 128 MiB, and back after it, in each execution.")
+    assert finding.title.endswith(", and back after it.")
     assert "a Python loop of 4 iterations" in finding.remedy
     assert "(4, 8, 1024, 512)" in finding.remedy
     assert not _found(after)

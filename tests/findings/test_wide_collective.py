@@ -23,31 +23,25 @@ from tests.findings.recorded import GPU, TPU, recorded
 from tests.findings.sharded import D, Program, array
 
 KIND = "wide-collective"
+BOTH_WAYS = "sends bfloat16 values in float32: they are converted before it and back after it."
+ONE_WAY = "sends bfloat16 values in float32: they are converted before it."
+PRODUCT = "sends the results of a product in float32, although every use converts them to bfloat16."
 TEXTS: dict[Callable[[], Program], tuple[str, str]] = {
     w.sum_of_widened_gradients: (
-        "at wide_exchanges.py:37 (4 MiB per device) sends float32 values that are converted from bfloat16, and to bfloat16 afterwards.",
+        f"The all-reduce over d at wide_exchanges.py:37 (4 MiB per device) {BOTH_WAYS}",
         "jax.lax.psum(x, axis)  # convert x neither before nor after",
     ),
-    w.mean_of_widened_gradients: (
-        "values that are converted from bfloat16, and to bfloat16 afterwards.",
-        "psum(x, axis)",
-    ),
-    w.sums_of_a_tree_of_gradients: ("(4 MiB per device) sends float32 values that are converted", "psum(x, axis)"),
-    w.scattered_sum_of_widened_gradients: ("The reduce-scatter over d at", "jax.lax.psum_scatter(x, axis)"),
-    w.product_in_float32: (
-        "sends results of a product in float32, although every use converts them to bfloat16.",
-        "# without preferred_element_type=jnp.float32",
-    ),
+    w.mean_of_widened_gradients: (BOTH_WAYS, "psum(x, axis)"),
+    w.sums_of_a_tree_of_gradients: (f"(4 MiB per device) {BOTH_WAYS}", "psum(x, axis)"),
+    w.scattered_sum_of_widened_gradients: (BOTH_WAYS, "jax.lax.psum_scatter(x, axis)"),
+    w.product_in_float32: (PRODUCT, "# without preferred_element_type=jnp.float32"),
     w.product_with_a_float32_scale: (
-        "sends results of a product in float32, although every use converts them to bfloat16.",
+        PRODUCT,
         "# convert float32[1024, 4096] to bfloat16 before the product, so that its result is bfloat16 too",
     ),
-    w.largest_of_widened: (
-        "sends float32 values that are converted from bfloat16.",
-        "jax.lax.pmax(x, axis).astype(jnp.float32)  # convert after, not before",
-    ),
-    w.gather_of_widened: ("The all-gather over d at", "jax.lax.all_gather(x, axis).astype(jnp.float32)"),
-    w.exchange_of_widened: ("The all-to-all over d at", "jax.lax.all_to_all(x, axis).astype(jnp.float32)"),
+    w.largest_of_widened: (ONE_WAY, "jax.lax.pmax(x, axis).astype(jnp.float32)  # convert after, not before"),
+    w.gather_of_widened: (ONE_WAY, "jax.lax.all_gather(x, axis).astype(jnp.float32)"),
+    w.exchange_of_widened: (ONE_WAY, "jax.lax.all_to_all(x, axis).astype(jnp.float32)"),
 }
 CASES = [*((each, TPU) for each in (*w.FOUND, *w.ON_TPUS)), *((each, GPU) for each in w.FOUND)]
 

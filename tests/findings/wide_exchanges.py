@@ -83,7 +83,7 @@ def largest_of_widened() -> Program:
 
 
 def _exchanged(exchange: Callable[[Any], Any], out: Any) -> Program:
-    """What arrives stays in float32, so that XLA sends that on TPUs."""
+    """The result stays in float32, so that XLA for TPUs sends float32."""
 
     def f(x: Any, w: Any) -> Any:
         return jnp.exp(exchange((x @ w).astype(WIDE))).sum(0)
@@ -117,7 +117,7 @@ def sum_that_stays_wide() -> Program:
 
 
 def sum_of_wide_values() -> Program:
-    """What is added up was computed in float32."""
+    """The terms were computed in float32."""
     return _step(lambda g: lax.psum(jnp.tanh(g.astype(WIDE)), "d").astype(NARROW))
 
 

@@ -19,10 +19,9 @@ from jaxlib.mlir import ir
 from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.deferring import defer_collectives
-from inspector._jax.modules.hoisting import callee_of, hoist_collectives
+from inspector._jax.modules.hoisting import COLLECTIVES, callee_of, hoist_collectives
 from inspector._jax.modules.lifting import lift_constants
 from inspector._jax.modules.narrowing import (
-    COLLECTIVES,
     MOVING,
     narrow_collectives,
     narrow_elements,

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from inspector._jax.modules import stablehlo
 from inspector.support.name_stacks import inlined_name
 
-_COLLECTIVES = frozenset({
+COLLECTIVES = frozenset({
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
     "stablehlo.collective_permute", "stablehlo.collective_broadcast",
 })  # fmt: skip
@@ -37,9 +37,9 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     Returns:
       The number of collectives that were moved.
     """
-    inline_calls(module, main, _COLLECTIVES, op_names)
+    inline_calls(module, main, COLLECTIVES, op_names)
     places = 0
-    for operation, _ in named_operations(module, main, _COLLECTIVES, op_names):
+    for operation, _ in named_operations(module, main, COLLECTIVES, op_names):
         moved = False
         while (hoisted := _hoisted(operation)) is not None:
             operation, moved = hoisted, True
@@ -181,7 +181,7 @@ def _collect(operation: Any, body: Any, known: Collection[Any], needed: list[Any
                 return False
         elif (maker := owner.operation).block == body and maker not in needed:
             is_fixed = maker.name not in _CHANGING and (
-                maker.name in _COLLECTIVES or maker.name in _COMBINING or not _inner(maker)
+                maker.name in COLLECTIVES or maker.name in _COMBINING or not _inner(maker)
             )
             if not is_fixed or not _collect(maker, body, known, needed):
                 return False

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import inline_callee
+from inspector._jax.modules.hoisting import COLLECTIVES, inline_callee
 
 _WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
 MOVING = frozenset({
@@ -22,9 +22,6 @@ MOVING = frozenset({
 })  # fmt: skip
 """Operations whose result has values of their first operand only, in other places."""
 
-COLLECTIVES = frozenset({
-    "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.collective_permute",
-})  # fmt: skip
 _STORING = MOVING | {"stablehlo.dynamic_update_slice", "stablehlo.gather"}
 
 
@@ -110,10 +107,7 @@ class _Narrowing:
         value = user.operands[number]
         if _element(value) == element_type:
             return
-        made = ir.Operation.create(
-            _CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=ir.InsertionPoint(user)
-        )
-        user.operands[number] = made.results[0]
+        user.operands[number] = _converted(value, element_type, ir.InsertionPoint(user))
 
 
 def narrow_collectives(operations: Iterable[Any], narrow: Any) -> int:
@@ -156,9 +150,8 @@ def _retype(block: Any, narrow: Any) -> None:
 
 
 def _converted(value: Any, element_type: Any, at: Any) -> Any:
-    return ir.Operation.create(_CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=at).results[
-        0
-    ]
+    made = ir.Operation.create(_CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=at)
+    return made.results[0]
 
 
 def _was_narrow(value: Any, narrow: Any) -> bool:

@@ -158,6 +158,13 @@ def moved_from(value: Value) -> Value:
         value = Value(value.instruction.operand(0), value.calls)
 
 
+def is_scale(user: Value, operand: int) -> bool:
+    """Reports whether an operation multiplies or divides an operand by a constant, such as the number of terms of a mean."""
+    opcode = user.instruction.opcode
+    is_product = opcode == "multiply" or (opcode == "divide" and operand == 0)
+    return is_product and moved_from(user.operand(1 - operand)).instruction.opcode == "constant"
+
+
 def loops_around(value: Value) -> tuple[list[Instruction], int | Unavailable]:
     """Returns the loops around a value, and the product of their trip counts."""
     loops = [call for call in value.calls if call.opcode == "while"]

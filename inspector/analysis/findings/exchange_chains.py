@@ -169,6 +169,13 @@ def makers_of(kernel: Instruction) -> Iterator[Instruction]:
             yield each
 
 
+def made_by(value: Instruction) -> Instruction:
+    """Returns the instruction that makes a value, followed through the ends of exchanges and elements of tuples."""
+    while (value.opcode in _PASSING and value.opcode != "tuple") or value.opcode.endswith("-done"):
+        value = value.operands[0]
+    return value
+
+
 def readers_of(kernel: Instruction) -> Iterator[Instruction]:
     """Yields the instructions that read a kernel's result, followed through tuples and the ends of exchanges; the result of a computation too."""
     waiting = [*kernel.users]

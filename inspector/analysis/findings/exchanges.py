@@ -13,13 +13,8 @@ from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.roofline_point import Point
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.hlo.module import Instruction, Module
+from inspector.hlo.module import Module
 from inspector.platforms import Peak
-
-_PASSING = frozenset({
-    "bitcast", "get-tuple-element", "optimization-barrier", "all-gather-done", "all-reduce-done", "collective-permute-done", "async-done", "copy-done",
-    "tuple",
-})  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,21 +86,3 @@ def exchanges(
         is_known = all(part.counted == links.doubt for part in price.unknown)
         if not others and name in kernels and is_known:
             yield Exchange(collective, operation, kernels[name], price, price.hops * links.network.latency_s)
-
-
-def readers(kernel: Instruction) -> Iterator[Instruction]:
-    """Yields the instructions that read a result, followed through tuples and the ends of exchanges; the tuple of a computation's result too."""
-    waiting = [kernel]
-    while waiting:
-        for user in waiting.pop().users:
-            if user.opcode in _PASSING and not user.is_root:
-                waiting.append(user)
-            else:
-                yield user
-
-
-def made_by(value: Instruction) -> Instruction:
-    """Returns the instruction that makes a value, followed through the ends of exchanges and elements of tuples."""
-    while value.opcode in _PASSING and value.opcode != "tuple":
-        (value,) = value.operands[:1]
-    return value

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.cost.kernel_time import CYCLES
-from inspector.analysis.findings.exchanges import Exchange, made_by, readers
+from inspector.analysis.findings.exchange_chains import made_by, readers_of
+from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -49,7 +50,7 @@ def ring_kernels(
     if not is_whole:
         found |= dict.fromkeys(_of_chunks(subject, starts), 1.0)
     for start in starts:
-        for user in readers(start):
+        for user in readers_of(start):
             if user.name in points and user.name not in found and not _sends(user):
                 found[user.name] = _part(subject, user, arrived, found)
     prepared = _before(subject, found)
@@ -61,8 +62,8 @@ def ring_kernels(
 def _of_chunks(subject: Subject, starts: Sequence[Instruction]) -> Iterator[str]:
     """Yields the kernels that take the chunks which are sent, and those that add or write the chunks that arrive."""
     near = [made_by(operand) for start in starts for operand in start.operands]
-    takers = [user for start in starts for user in readers(start)]
-    near += [*takers, *(user for reader in takers if "add" in _opcodes(reader) for user in readers(reader))]
+    takers = [user for start in starts for user in readers_of(start)]
+    near += [*takers, *(user for reader in takers if "add" in _opcodes(reader) for user in readers_of(reader))]
     for kernel in near:
         if kernel.name in subject.points and not _sends(kernel) and _opcodes(kernel) <= _CHUNKS:
             yield kernel.name
@@ -85,7 +86,7 @@ def _before(subject: Subject, found: Mapping[str, float]) -> dict[str, float]:
             if maker.opcode == "tuple":
                 waiting.append(maker)
             elif maker.name in subject.points and maker.name not in found and maker.name not in prepared:
-                users = [*readers(maker)]
+                users = [*readers_of(maker)]
                 if _only_puts(maker) and all(_is_ring(user, found, prepared) for user in users):
                     prepared[maker.name] = 1.0
                     waiting.append(maker)

@@ -101,11 +101,11 @@ def _finding(subject: Subject, kind: str, members: Sequence[_Copied]) -> Finding
     names = [f"`{paths.get(each.parameter.parameter_number, each.parameter.name)}`" for each in members]
     size = sum(each.parameter.shape.byte_size for each in members)
     padded = sum(each.before.shape.padded_byte_size for each in members)
-    loop, is_one = members[0].loop, len(members) == 1
-    takes = f", where {'it takes' if is_one else 'they take'} {format_bytes(padded)}" if padded > 1.05 * size else ""
+    loop = members[0].loop
+    takes = f" ({format_bytes(padded)})" if padded > 1.05 * size else ""
     title = (
-        f"{format_list(names, most=_MOST_NAMED)} ({format_bytes(size)}) {'is' if is_one else 'are'} copied to another layout before the"
-        f" loop{subject.at_line(loop.frames)}{takes}, and back after it, in each execution."
+        f"Each execution copies {format_list(names, most=_MOST_NAMED)} ({format_bytes(size)}) to another layout{takes} before the"
+        f" loop{subject.at_line(loop.frames)}, and back after it."
     )
     shape = members[0].parameter.shape.dimensions
     choices = []

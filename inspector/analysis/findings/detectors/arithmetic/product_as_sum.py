@@ -70,7 +70,7 @@ class SumOfProducts(NamedTuple):
 
     @property
     def is_masked(self) -> bool:
-        """Whether a factor is a condition."""
+        """True if a factor is a condition."""
         return any(each.instruction.shape.element_type == "pred" for each in self.factors)
 
     @property

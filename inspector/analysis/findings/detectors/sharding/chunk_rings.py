@@ -155,7 +155,7 @@ def _summed(value: Value, devices: int) -> _Phase | None:
 
 
 class _Repeated(NamedTuple):
-    """What a loop does to an array that it carries.
+    """The change of an array that a loop carries.
 
     Attributes:
       trips: the number of iterations.
@@ -169,7 +169,7 @@ class _Repeated(NamedTuple):
 
 
 def _repeated(carried: Value, result: Value) -> _Repeated | None:
-    """Returns what a loop does if an iteration makes the next version of what it carries, which nothing else uses."""
+    """Returns the change of an array in a loop, if an iteration makes its next version and nothing else uses that."""
     *outer, loop = carried.calls
     number = carried.instruction.tuple_index
     root = loop.called_computations[0].root

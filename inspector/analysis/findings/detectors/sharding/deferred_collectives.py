@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, over
-from inspector.analysis.findings.before import moved_from, uses
+from inspector.analysis.findings.before import is_scale, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
@@ -168,8 +168,7 @@ def _is_passed(user: Value, number: int, is_sum: bool) -> bool:
     """Reports whether an operation may also come before the all-reduce: a reshape, or the scale of a `pmean` by a constant."""
     if user.instruction.opcode in _UNIT_DIMENSIONS:
         return True
-    is_scale = user.instruction.opcode == "multiply" or (user.instruction.opcode == "divide" and number == 0)
-    return is_sum and is_scale and moved_from(user.operand(1 - number)).instruction.opcode == "constant"
+    return is_sum and is_scale(user, number)
 
 
 def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.at_line import is_same_line, lines_of
-from inspector.analysis.findings.before import full_name, moved_from
+from inspector.analysis.findings.before import full_name, is_scale, moved_from
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -107,12 +107,6 @@ def _unscaled(value: Value) -> Value:
     """Follows a value through moves, conversions and the scale of a mean by a constant."""
     while True:
         value = moved_from(value)
-        opcode = value.instruction.opcode
-        if (
-            opcode == "convert"
-            or (opcode == "multiply" and moved_from(value.operand(1)).instruction.opcode == "constant")
-            or (opcode == "divide" and moved_from(value.operand(1)).instruction.opcode == "constant")
-        ):
-            value = value.operand(0)
-        else:
+        if value.instruction.opcode != "convert" and not is_scale(value, 0):
             return value
+        value = value.operand(0)

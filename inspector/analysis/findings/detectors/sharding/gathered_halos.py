@@ -62,7 +62,7 @@ def gathered_halos(subject: Subject, kind: str) -> Iterator[Finding]:
             instead_s = len(halos.slices) * hop_s * exchange.executions
         yield subject.finding(
             kind,
-            f"The `all_gather`{subject.at_line(gathered.frames)} gathers {array} of each device, of which each device only reads {shapes} of others.",
+            f"The `all_gather`{subject.at_line(gathered.frames)} gathers {array} from each device, but each device only reads {shapes} of the result.",
             "rows = jax.lax.ppermute(rows, axis, pairs)  # one for each slice: only the rows that a device needs, from the device that has them",
             saved={collective.name: 1.0}, instead_s=instead_s, frames=gathered.frames,
             gain_bytes=(subject.at_peak or {}).get(collective.name, 0),

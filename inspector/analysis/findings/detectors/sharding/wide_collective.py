@@ -1,6 +1,6 @@
 """Collectives that send a wider float type than the values need.
 
-XLA sends the narrower type by itself if every use of what arrives converts to it. It does not for sums, because that rounds them, nor on
+XLA sends the narrower type by itself if every use of the result converts to it. It does not for sums, because that rounds them, nor on
 TPUs for values that stay wide after the exchange.
 """
 
@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.at_line import is_same_line, lines_of
-from inspector.analysis.findings.before import Use, full_name, moved_from
+from inspector.analysis.findings.before import Use, full_name, is_scale, moved_from
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
 from inspector.analysis.findings.edits import NarrowCollectives, NarrowProducts, stacks_of
-from inspector.analysis.findings.exchanges import Exchange, made_by, pricing_of, readers
+from inspector.analysis.findings.exchange_chains import made_by, readers_of
+from inspector.analysis.findings.exchanges import Exchange, pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import are_of_backward_pass, backward_remedy
 from inspector.analysis.findings.storage import (
@@ -163,12 +164,8 @@ def _was_narrow(value: Value, number: int, narrow: str) -> bool:
 def _scaled_uses(value: Value) -> Iterator[Use]:
     """Yields the uses of a sum, followed through moves and through the scale of a mean by a constant."""
     for use in stored_uses(value):
-        user = use.user
-        is_scale = user is not None and (
-            user.instruction.opcode == "multiply" or (user.instruction.opcode == "divide" and use.operand == 0)
-        )
-        if user is not None and is_scale and moved_from(user.operand(1 - use.operand)).instruction.opcode == "constant":
-            yield from _scaled_uses(user)
+        if use.user is not None and is_scale(use.user, use.operand):
+            yield from _scaled_uses(use.user)
         else:
             yield use
 
@@ -180,11 +177,11 @@ def _finding(subject: Subject, matches: Sequence[_Match]) -> Finding:
     wide, narrow = NUMPY_TYPES[_wide_type(exchanges[0])], NUMPY_TYPES[found[0].narrow]
     is_product, is_sum = operation.opcode == _PRODUCT, collective.opcode in _SUMS and collective.reduction == "add"
     if is_product:
-        what = f"results of a product in {wide}, although every use converts them to {narrow}"
+        what = f"the results of a product in {wide}, although every use converts them to {narrow}"
     elif is_sum:
-        what = f"{wide} values that are converted from {narrow}, and to {narrow} afterwards"
+        what = f"{narrow} values in {wide}: they are converted before it and back after it"
     else:
-        what = f"{wide} values that are converted from {narrow}"
+        what = f"{narrow} values in {wide}: they are converted before it"
     is_one, size = len(exchanges) == 1, sum(each.collective.operand_bytes for each in exchanges)
     name = f"The {collective.opcode}" if is_one else f"{len(exchanges)} {collective.opcode}s"
     title = (
@@ -201,9 +198,9 @@ def _finding(subject: Subject, matches: Sequence[_Match]) -> Finding:
 
 
 def _beside(subject: Subject, matches: Sequence[_Match]) -> dict[str, float]:
-    """Returns the kernels that write what is sent, and that read what arrives, each with the part of its time that is saved.
+    """Returns the kernels that write the operands of collectives and read their results, each with the part of its time that is saved.
 
-    Not for TPUs, where what is sent and what arrives is often in VMEM.
+    None for TPUs, where operands and results are often in VMEM.
     """
     found: dict[str, float] = {}
     if subject.compiled.target.kind == "tpu":
@@ -211,7 +208,7 @@ def _beside(subject: Subject, matches: Sequence[_Match]) -> dict[str, float]:
     for exchange, (first, *_) in matches:
         start = exchange.operation.holder
         ends = [(made_by(each), each) for each in start.operands]
-        ends += [(reader, each) for reader in readers(start) for each in reader.operands if made_by(each) is start]
+        ends += [(reader, each) for reader in readers_of(start) for each in reader.operands if made_by(each) is start]
         for kernel, value in ends:
             shape = value.shape
             if kernel.name in subject.points and not shape.is_tuple and shape.element_type in FLOATS:
