@@ -340,7 +340,7 @@ def findings_of(
     if isinstance(subject.before, Unavailable):
         unknown.append(f"what needs the HLO before optimization: {subject.before.reason}")
     about = _Program(subject.compiled, estimated_s, proofs or Proofs())
-    all_found = [_provable(each, about) for each in ranked([*found, *further])]
+    all_found = [_provable(each, about) for each in ranked([*found, *further], subject.fullness)]
     return Findings(
         tuple(each for each in all_found if not each.is_small),
         tuple(each for each in all_found if each.is_small),

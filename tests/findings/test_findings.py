@@ -42,6 +42,12 @@ def test_the_largest_share_of_time_or_memory_comes_first() -> None:
     assert [each.is_small for each in (small, time, memory, compile_time)] == [True, False, False, False]
 
 
+@pytest.mark.parametrize(("fullness", "is_first"), [(None, True), (0.6, True), (0.3, True), (0.01, False)])
+def test_memory_counts_less_on_a_device_with_room(fullness: float | None, is_first: bool) -> None:
+    time, memory = finding(share=0.2, gain_s=1e-6), finding(byte_share=0.5, gain_bytes=1 << 20)
+    assert ranked([time, memory], fullness) == ([memory, time] if is_first else [time, memory])
+
+
 def test_gains_of_a_few_bytes_are_small() -> None:
     assert finding(byte_share=0.5, gain_bytes=36).is_small
     assert not finding(byte_share=0.5, gain_bytes=36, gain_s=1e-6).is_small

@@ -186,6 +186,15 @@ def test_programs_of_32_bits(fun: Any) -> None:
     assert proof.values.startswith(("results agree", "equal results"))
 
 
+def test_a_program_that_needs_the_digits_has_other_results() -> None:
+    finding, *_ = all_found(KIND, lambda x: jnp.sin(x * WEIGHTS * 1e6), X)
+    proof = finding.prove(run=True)
+    assert proof.verdict == "other results"
+    assert proof.gain_bytes > 0
+    assert str(proof).startswith("other results: ")
+    assert "the results differ by" in str(proof)
+
+
 @pytest.mark.slow
 @needs_tpu
 def test_the_proof_on_a_tpu() -> None:

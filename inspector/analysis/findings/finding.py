@@ -18,6 +18,7 @@ _LEAST_COMPILE_SHARE = 0.25
 _FIRST = "over-memory"
 _LEAST_BYTES, _LEAST_S = 1024, 1e-9
 _LEAST_RETRACED_S = 0.1
+_FULL, _LEAST_MEMORY_WEIGHT = 0.5, 0.25  # a device half full needs its memory; below, memory counts less beside time
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -125,17 +126,32 @@ class Finding:
         return f"<{self.kind}: {self.title} Gain: {self.gain}{place}>"
 
 
-def ranked(findings: Sequence[Finding]) -> list[Finding]:
+def memory_weight(fullness: float | None) -> float:
+    """Returns how much a share of the peak memory counts beside a share of the time, from 1/4 to 1.
+
+    Args:
+      fullness: the peak memory relative to the device's memory; None if that is unknown.
+    """
+    return 1.0 if fullness is None else max(_LEAST_MEMORY_WEIGHT, min(1.0, fullness / _FULL))
+
+
+def ranked(findings: Sequence[Finding], fullness: float | None = None) -> list[Finding]:
     """Returns findings by their weight, largest first, then by the time of the compile that they save.
 
-    Half of an upper bound, or of the share of an iteration, counts. A program that does not fit into the device's memory cannot run, so that comes first.
+    Half of an upper bound, or of the share of an iteration, counts, and memory counts less if the device has much room left. A program that
+    does not fit into the device's memory cannot run, so that comes first.
+
+    Args:
+      findings: the findings of one program.
+      fullness: its peak memory relative to the device's memory; None if that is unknown.
     """
+    of_memory = memory_weight(fullness)
 
     def key(each: Finding) -> tuple[bool, float, float, int, str, str]:
         share = each.share / 2 if each.is_upper_bound or each.is_of_iteration else each.share
         return (
             each.kind != _FIRST,
-            -max(share, each.byte_share),
+            -max(share, of_memory * each.byte_share),
             -each.compile_share,
             -each.gain_bytes,
             each.kind,

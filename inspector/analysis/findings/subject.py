@@ -200,6 +200,14 @@ class Subject:
         return 0 if isinstance(memory, Unavailable) else int(memory.peak_bytes)
 
     @functools.cached_property
+    def fullness(self) -> float | None:
+        """The peak memory relative to the device's memory; None if either is unknown."""
+        roofs = self.roofline.peak
+        if isinstance(roofs, Unavailable) or isinstance(roofs.memory_bytes, Unavailable) or not self.peak_bytes:
+            return None
+        return self.peak_bytes / roofs.memory_bytes
+
+    @functools.cached_property
     def at_peak(self) -> Mapping[str, int] | None:
         """The bytes of each instruction's buffers in the main memory at its peak, by name; None if the order of the kernels is unknown."""
         if not is_scheduled(self.module):
