@@ -124,6 +124,26 @@ def test_the_gain_of_merged_results_is_that_by_hand(target: str) -> None:
 
 
 @needs_gpu
+def test_a_kernel_that_writes_a_result_twice() -> None:
+    """XLA for GPUs writes the copy in the kernel that computes the array."""
+
+    def step(params: Any, x: Any) -> Any:
+        grads = jax.grad(lambda params: (jax.nn.relu(x @ params["w"]) @ params["v"]).sum())(params)
+        params = jax.tree.map(lambda p, g: p - 1e-3 * g, params, grads)
+        return params, {"params": params}
+
+    w, x = jax.ShapeDtypeStruct((1024, 1024), jnp.float32), jax.ShapeDtypeStruct((64, 1024), jnp.float32)
+    compiled = inspector.lower(jax.jit(step, donate_argnums=0), {"w": w, "v": w}, x).compile(target="gpu:h100")
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert finding.title.startswith(
+        "result[1]['params']['v'] is result[0]['v'], result[1]['params']['w'] is result[0]['w']"
+    )
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes >= 1 << 22
+
+
+@needs_gpu
 @needs_tpu
 @pytest.mark.parametrize("target", ["gpu:h100", "tpu:v5e:1x1"])
 def test_transposes_of_results(target: str) -> None:

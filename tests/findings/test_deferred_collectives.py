@@ -177,3 +177,42 @@ def test_sums_that_depend_on_the_iteration_stay() -> None:
     fun, args = accumulated(lambda g: lax.psum(g, "d") * jnp.abs(g).max())
     compiled = inspector.lower(fun, *args).compile(target="gpu:h100:8")
     assert not [each for each in compiled.findings(kinds=[KIND]) if "in a loop that only" in each.title]
+
+
+def averaged_in_bfloat16(params: Any, batches: Any) -> Any:
+    """The gradients are averaged in the type of the parameters, with the loss, and accumulated in float32."""
+
+    def step(total: Any, x: Any) -> Any:
+        found = jax.value_and_grad(lambda params: ((x @ params["w"]) @ params["v"]).astype(jnp.float32).mean())(params)
+        return jax.tree.map(lambda a, b: a + b.astype(jnp.float32), total, lax.pmean(found, "d")), None
+
+    total = 0.0, jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), params)
+    return lax.scan(step, total, batches)[0]
+
+
+def of_bfloat16() -> Program:
+    w = array((128, 128), dtype=jnp.bfloat16)
+    x = array((8, 64, 128), None, "d", dtype=jnp.bfloat16)
+    return manual(averaged_in_bfloat16, (P(), P(None, "d")), P()), ({"w": w, "v": w}, x)
+
+
+def test_sums_that_are_accumulated_in_a_wider_type() -> None:
+    found = compiled(of_bfloat16()).findings(kinds=[KIND])
+    (finding,) = [*found, *found.folded]
+    assert "in a loop that only accumulates the results" in finding.title
+    proof = finding.prove(run=True)
+    assert str(proof.values).startswith("results agree") or proof.verdict == "other results"  # one is not rounded
+    assert proof.compiled is not None
+    module = proof.compiled.module()
+    sums = [module.at(row) for row in module.columns.rows_of("all-reduce".__eq__)]
+    assert sums
+    assert all(each.computation.is_entry for each in sums)
+    assert {leaf.element_type for each in sums for leaf in each.shape.leaves} == {"f32"}
+
+
+@needs_gpu
+def test_a_combined_sum_without_the_name_of_all_its_parts() -> None:
+    """XLA for GPUs combines the gradients, under another name, and leaves the loss alone."""
+    (finding,) = compiled(of_bfloat16(), "gpu:h100:8").findings(kinds=[KIND])
+    assert finding.title.startswith("2 all-reduces over d")
+    assert finding.prove().verdict == "proven"

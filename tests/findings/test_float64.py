@@ -186,6 +186,11 @@ def test_programs_of_32_bits(fun: Any) -> None:
     assert proof.values.startswith(("results agree", "equal results"))
 
 
+def test_a_scalar_argument_in_64_bits_hides_no_array() -> None:
+    finding, *_ = all_found(KIND, lambda x, t: (x * WEIGHTS, t + 1), X, jax.ShapeDtypeStruct((), np.float64))
+    assert finding.title.startswith("The program computes in 64-bit floats, though no array that it gets has them.")
+
+
 def test_a_program_that_needs_the_digits_has_other_results() -> None:
     finding, *_ = all_found(KIND, lambda x: jnp.sin(x * WEIGHTS * 1e6), X)
     proof = finding.prove(run=True)

@@ -551,3 +551,29 @@ def test_the_gain_of_kernels_that_compute_more_on_tpus(write: Any) -> None:
     assert finding.gain_s == pytest.approx(by_hand, rel=0.1 if write is appended else 0.3)
     assert finding.is_upper_bound
     assert finding.gain_bytes == pytest.approx(before.memory.peak_bytes - after.memory.peak_bytes, abs=2**20)
+
+
+def attend(cache: Any, new: Any, i: Any) -> Any:
+    written = jnp.where((jnp.arange(2048) == i)[:, None, None], new.astype(cache.dtype), cache)
+    return written, jnp.einsum("thd,shd->hts", new, written.astype(new.dtype))
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_cache_in_a_shard_map(is_joined: bool) -> None:
+    """The arrays in a `shard_map` are the parts of one device."""
+
+    def joined(cache: Any, new: Any, i: Any) -> Any:
+        written = jnp.concatenate([cache[1:], new.astype(cache.dtype)])
+        return written, jnp.einsum("thd,shd->hts", new, written.astype(new.dtype)) + i
+
+    heads = jax.sharding.PartitionSpec(None, "d")
+    fun = sharded.manual(
+        joined if is_joined else attend,
+        (heads, heads, jax.sharding.PartitionSpec()),
+        (heads, jax.sharding.PartitionSpec("d")),
+    )
+    cache, new = (sharded.array((rows, 16, 64), None, "d", dtype=jnp.bfloat16) for rows in (2048, 1))
+    (finding,) = all_found(KIND, fun, cache, new, INDEX, target="cpu:8", donate_argnums=0)
+    assert finding.title.startswith("`cache` (bf16[2048,2,64], 512 KiB per device) is written as a whole")
+    if not is_joined:
+        assert finding.prove(run=True).values == "equal results"

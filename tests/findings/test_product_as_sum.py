@@ -17,6 +17,7 @@ from inspector.analysis.findings.detectors.arithmetic.product_as_sum import KIND
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
+from tests.findings.sharded import array
 
 F32 = jnp.float32
 X, W = jax.ShapeDtypeStruct((256, 128), F32), jax.ShapeDtypeStruct((128, 512), F32)
@@ -316,6 +317,26 @@ def test_the_gain_on_a_gpu_counts_what_the_product_computes_too() -> None:
         (finding,) = found(KIND, fun, *(jax.ShapeDtypeStruct(shape, F32) for shape in of), target="gpu:h100:8")
         proof = finding.prove(run=False)
         assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.05)
+
+
+@needs_gpu
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_each_device_adds_up_a_part_of_the_terms(is_batched: bool) -> None:
+    if is_batched:  # the differences are computed in the kernel of the product
+
+        def fun(x: Any, w: Any) -> Any:
+            return ((x[:, None] - w[:, 0])[:, :, :, None] * w).sum(2)
+
+        shapes = (65536, 64), (32, 64, 64)
+    else:
+
+        def fun(x: Any, w: Any) -> Any:
+            return jnp.tanh((x[:, :, None] * w).sum(1))
+
+        shapes = (65536, 256), (256, 256)
+    x, w = array(shapes[0], "d"), array(shapes[1])
+    (finding,) = found(KIND, fun, x, w, target="gpu:h100:8")
+    assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.05)
 
 
 @needs_gpu

@@ -108,14 +108,14 @@ SQUARE = jax.ShapeDtypeStruct((3, 2048, 2048), BF16), jax.ShapeDtypeStruct((4096
     ],
 )
 def test_the_gain_is_that_of_the_policy_by_hand(wrapped: Any, args: Any, target: str) -> None:
-    first, second = (
-        inspector.lower(wrapped(each), *args).compile(target=target) for each in (jax.checkpoint, dots_saved)
-    )
+    first = inspector.lower(wrapped(jax.checkpoint), *args).compile(target=target)
     (finding,) = first.findings(kinds=[KIND])
+    second = inspector.lower(wrapped(by_hand(finding)), *args).compile(target=target)
     saved_s = float(first.roofline().total.least_s) - float(second.roofline().total.least_s)
     assert not finding.is_upper_bound
-    # libtpu fuses one of the other kernels worse if the products are kept, from JAX 0.12 on
-    assert finding.gain_s == pytest.approx(saved_s, rel=0.2 if target.startswith("tpu") else 0.1)
+    # libtpu fuses one of the other kernels worse if the products are kept, from JAX 0.12 on. Without a checkpoint, XLA fuses others better.
+    is_rough = target.startswith("tpu") or "without" in finding.remedy
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.25 if is_rough else 0.1)
 
 
 def test_products_that_the_backward_pass_does_not_read_are_not_kept() -> None:
@@ -178,10 +178,24 @@ def attend(x: Any, w: Any) -> Any:
 
 
 @needs_gpu
-def test_products_that_memory_bounds_are_left_out() -> None:
-    (finding,) = all_found(KIND, of(attend)(jax.checkpoint), *SQUARE, target="gpu:h100")
-    assert finding.is_upper_bound
-    assert len(finding.instructions) == SQUARE[0].shape[0]
+@pytest.mark.parametrize(
+    ("block", "args"),
+    [
+        (attend, SQUARE),
+        (
+            lambda x, w: x + jax.nn.relu(x @ w) @ w.T,
+            (jax.ShapeDtypeStruct((4, 256, 1024), BF16), jax.ShapeDtypeStruct((8192, 256), BF16)),
+        ),
+    ],
+)
+def test_products_that_memory_bounds(block: Any, args: Any) -> None:
+    fun = of(block)
+    (finding,) = found(KIND, fun(jax.checkpoint), *args, target="gpu:h100")
+    before, after = (
+        inspector.lower(fun(wrap), *args, target="gpu:h100").compile(target="gpu:h100").roofline().total.least_s
+        for wrap in (jax.checkpoint, by_hand(finding))
+    )
+    assert finding.gain_s == pytest.approx(float(before) - float(after), rel=0.1)
 
 
 @pytest.mark.parametrize("wrapped", [unrolled, scanned])
@@ -195,6 +209,11 @@ def test_the_proof_equals_the_policy_by_hand(wrapped: Any) -> None:
     saved_s = before_s - float(second.roofline(V5E).total.least_s)
     assert proof.gain_s == pytest.approx(saved_s, rel=0.02, abs=1e-3 * before_s)  # below, it is the same time
     assert proof.gain_bytes == pytest.approx(first.memory.peak_bytes - second.memory.peak_bytes, rel=0.02)
+
+
+def by_hand(finding: Any) -> Any:
+    """Returns the function that the remedy of a finding applies instead of `jax.checkpoint`."""
+    return (lambda f: f) if "without jax.checkpoint" in finding.remedy else dots_saved
 
 
 def dots_saved(f: Any) -> Any:

@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu
+from tests.findings import sharded
 from tests.findings.examined import all_found, found, peak
 
 KIND = "wide-storage"
@@ -488,3 +490,36 @@ def test_a_converted_array_that_others_read_too() -> None:
 
     findings = inspector.lower(run, MATRIX, STATE, XS).compile(target="gpu:h100:1").findings(kinds=[KIND])
     assert not [each for each in findings if "as a whole" in each.title]
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("is_manual", [False, True])
+def test_a_cache_in_a_shard_map(is_masked: bool, is_manual: bool) -> None:
+    """All arrays enter a `shard_map` together. A mask replaces values of the cache as a slice does."""
+
+    def attend(cache: Any, new: Any, i: Any) -> Any:
+        wide = new.astype(jnp.float32)
+        if is_masked:
+            cache = jnp.where((jnp.arange(2048) == i)[:, None, None], wide, cache)
+        else:
+            cache = lax.dynamic_update_slice_in_dim(cache, wide, i, 0)
+        return cache, jnp.einsum("thd,shd->hts", new, cache.astype(NARROW))
+
+    heads = P(None, "d")
+    fun = sharded.manual(attend, (heads, heads, P()), (heads, P("d"))) if is_manual else attend
+    cache = sharded.array((2048, 16, 64), None, "d")
+    new = sharded.array((1, 16, 64), None, "d", dtype=NARROW)
+    lowered = inspector.lower(fun, cache, new, jax.ShapeDtypeStruct((), jnp.int32), donate_argnums=0)
+    (finding,) = lowered.compile(target="cpu:8").findings(H100, kinds=[KIND])
+    assert finding.title.startswith("`cache` (1 MiB per device) is stored in float32")
+    proof = finding.prove(run=True)
+    assert proof.gain_bytes > 0.95 * (1 << 19)
+    assert str(proof.values).startswith(("equal results", "results agree"))
+
+
+def test_a_mask_that_writes_wide_values() -> None:
+    def attend(cache: Any, new: Any, i: Any) -> Any:
+        cache = jnp.where((jnp.arange(2048) == i)[:, None], jnp.sin(new), cache)
+        return cache, new.astype(NARROW) @ cache.astype(NARROW).T
+
+    assert not all_found(KIND, attend, f32(2048, 64), f32(1, 64), jax.ShapeDtypeStruct((), jnp.int32), roofs=H100)

@@ -53,11 +53,23 @@ def _defer(module: ir.Module, reduce: Any) -> bool:
     once = reduce.clone(ip=ir.InsertionPoint(after))
     once.operands[0] = result
     once.results[0].set_type(result.type)
+    _set_element_type(once, ir.RankedTensorType(result.type).element_type)
     for user, number in users:
         user.operands[number] = once.results[0]
     reduce.results[0].replace_all_uses_with(reduce.operands[0])
     reduce.erase()
     return True
+
+
+def _set_element_type(reduce: Any, element_type: Any) -> None:
+    """Makes an all-reduce combine elements of another type: its results may be accumulated in a wider one."""
+    (block,) = reduce.regions[0].blocks
+    scalar = ir.RankedTensorType.get([], element_type)
+    for argument in block.arguments:
+        argument.set_type(scalar)
+    for each in block.operations:
+        for result in each.operation.results:
+            result.set_type(scalar)
 
 
 def _adds(reduce: Any) -> bool:
@@ -69,6 +81,17 @@ def _scales(user: Any, number: int) -> bool:
     if user.name != "stablehlo.multiply" and (user.name != "stablehlo.divide" or number != 0):
         return False
     return _constant_behind(user.operands[1 - number]) is not None
+
+
+def _widens(user: Any) -> bool:
+    """Reports whether an operation converts floats to a wider type."""
+    if user.name != "stablehlo.convert":
+        return False
+    types = [ir.RankedTensorType(each.type).element_type for each in (user.operands[0], user.results[0])]
+    if not all(isinstance(each, ir.FloatType) for each in types):
+        return False
+    before, after = (ir.FloatType(each).width for each in types)
+    return bool(before < after)
 
 
 def _constant_behind(value: Any) -> Any | None:
@@ -97,7 +120,7 @@ def _kept(module: ir.Module, reduce: Any) -> Any | None:
         ((user, number),) = uses
         if user.name == _CALL:
             inline_callee(module, user)
-        elif user.name in _UNIT_DIMENSIONS or (_adds(reduce) and _scales(user, number)):
+        elif user.name in _UNIT_DIMENSIONS or _widens(user) or (_adds(reduce) and _scales(user, number)):
             value = user.results[0]
         elif user.name in _COMBINING or (user.name == _STACKING and number == 1):
             ends = [use.owner.operation for use in user.results[0].uses]

@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from inspector._jax.modules.hoisting import COLLECTIVES, inline_callee
 
 _WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
+_SELECT, _SHARD_MAP, _SHARD_MAP_RETURN = "stablehlo.select", "sdy.manual_computation", "sdy.return"
 MOVING = frozenset({
     "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
     "stablehlo.reverse", "sdy.sharding_constraint",
@@ -90,6 +91,13 @@ class _Narrowing:
             if user.name == "stablehlo.dynamic_update_slice":
                 self._convert(user, 1, self._narrow)
             self.store(user.results[0])
+        elif user.name == _SELECT and number > 0:
+            self._convert(user, 3 - number, self._narrow)
+            self.store(user.results[0])
+        elif user.name == _SHARD_MAP:
+            self.store(user.regions[0].blocks[0].arguments[number])
+        elif user.name == _SHARD_MAP_RETURN:
+            self.store(user.parent.operation.results[number])
         elif user.name == _WHILE:
             if _element(user.results[number]) != self._narrow:
                 self.carry(user, number)

@@ -5,10 +5,10 @@ Calls, loops, and operations that only move or replace values of their first ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from inspector.analysis.findings.before import MOVING, Use
-from inspector.analysis.findings.dataflow import Value, is_passing
+from inspector.analysis.findings.dataflow import Value, is_passing, is_tuple
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -24,13 +24,16 @@ _Place = tuple[Value, int]
 """A value, and the number of the element if it is a tuple; -1 if it is an array."""
 
 
-def stored_uses(value: Value, element: int = -1, within: Instruction | None = None) -> Iterator[Use]:
+def stored_uses(
+    value: Value, element: int = -1, within: Instruction | None = None, replacing: Collection[Value] = ()
+) -> Iterator[Use]:
     """Yields the operations that compute with a stored array. A result of the program has no user.
 
     Args:
       value: the array, or a tuple that contains it.
       element: its number in the tuple; -1 for an array.
       within: a loop; the array is not followed from the end of an iteration to the next, or to the loop's result.
+      replacing: selections that replace values of the array and store the others.
     """
     waiting: list[_Place] = [(value, element)]
     seen = set[_Place]()
@@ -49,7 +52,10 @@ def stored_uses(value: Value, element: int = -1, within: Instruction | None = No
             if user.opcode == "get-tuple-element" and user.tuple_index != element:
                 continue
             for number in user.positions_of(now.instruction):
-                yield from _used(Value(user, now.calls), number, element, waiting)
+                if Value(user, now.calls) in replacing:
+                    waiting.append((Value(user, now.calls), -1))
+                else:
+                    yield from _used(Value(user, now.calls), number, element, waiting)
 
 
 def loop_places(loop: Value, element: int) -> tuple[list[_Place], _Place]:
@@ -87,7 +93,7 @@ def _used(user: Value, number: int, element: int, waiting: list[_Place]) -> Iter
         waiting.append((user, element))
     elif element >= 0:
         yield _UNKNOWN
-    elif opcode == "tuple":
+    elif is_tuple(instruction):
         waiting.append((user, number))
     elif opcode in _STORING and number == 0:
         waiting.append((user, -1))

@@ -1,4 +1,4 @@
-"""64-bit floats in a program whose arguments are all narrower: a NumPy array or scalar, or a dtype, widened them by accident."""
+"""64-bit floats in a program whose arrays are all narrower: a NumPy array or scalar, or a dtype, widened them by accident."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ _FEWEST = 64  # elements; scalars in 64 bits cost little
 
 
 def float64(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for a program that computes in 64-bit floats though no argument has them."""
+    """Yields one finding for a program that computes in 64-bit floats though no array that it gets has them."""
     if isinstance(subject.before, Unavailable):
         return
-    if any(argument.dtype in _WIDE_TYPES for argument in subject.compiled.program.arguments):
+    if any(
+        each.dtype in _WIDE_TYPES and math.prod(each.shape) >= _FEWEST for each in subject.compiled.program.arguments
+    ):
         return
     written = [i for i in _wide(subject.before) if i.opcode not in _MOVED and not _is_sum(i)]
     computing = _emulating(subject, written) if subject.compiled.program.platform == "tpu" else _wide(subject.module)
@@ -59,7 +61,7 @@ def float64(subject: Subject) -> Iterator[Finding]:
     )
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
-        f"The program computes in 64-bit floats, though no argument has them. `{what}` makes the first array of them,"
+        f"The program computes in 64-bit floats, though no array that it gets has them. `{what}` makes the first array of them,"
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
         + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
     )

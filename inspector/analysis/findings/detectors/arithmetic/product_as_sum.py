@@ -301,7 +301,10 @@ def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list
             whole = math.prod(each.sizes[d] for d in range(len(each.sizes)) if d not in each.summed)
             result = sum(leaf.byte_size for leaf in (after or instruction).shape.leaves)
             result += sum(o.shape.byte_size for o in after.operands if o is not instruction) if after else 0
-            moved, parts = sum(_moved_bytes(each, array) for array in each.factors), _split(each, elements)
+            moved = sum(_moved_bytes(each, array) * part for array, part in _device_parts(subject, each, kernel))
+            if not each.is_masked:  # a product's kernel computes factors from smaller arrays, such as differences
+                moved = min(moved, sum(operand.shape.byte_size for operand in instruction.operands))
+            parts = _split(each, elements)
             partial = 4 * elements * parts if parts > 1 else 0
             seconds = max(
                 each.flops * elements / whole * algorithm.passes / peak.flops_per_s[algorithm.peak_name],
@@ -311,6 +314,31 @@ def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list
             needed += seconds * _executions(subject, [kernel])
     spent = subject.seconds(listed)
     return [*listed], 0.0 if isinstance(spent, Unavailable) or not spent else max(0.0, 1 - needed / spent)
+
+
+def _device_parts(subject: Subject, each: SumOfProducts, kernel: str) -> Iterator[tuple[Value, float]]:
+    """Yields the factors of a sum, each with the part of it that one device has, from 0 to 1.
+
+    If the kernel has the dimensions in another form, the larger factor is taken to be split as the terms are, and the other to be whole.
+    """
+    local = _reduced(subject, each, kernel)
+    terms, own = math.prod(each.sizes), math.prod(local)
+    larger = max(each.factors, key=lambda factor: factor.instruction.shape.byte_size)
+    has_order = len(local) == len(each.sizes) and all(a % b == 0 for a, b in zip(each.sizes, local, strict=True))
+    for factor, own_dimensions in zip(each.factors, (each.left, each.right), strict=True):
+        if has_order:
+            dimensions = own_dimensions | each.summed
+            yield factor, math.prod(local[d] / each.sizes[d] for d in dimensions)
+        else:
+            yield factor, own / terms if factor == larger else 1.0
+
+
+def _reduced(subject: Subject, each: SumOfProducts, kernel: str) -> tuple[int, ...]:
+    """Returns the dimensions of a device's part of the terms, which a kernel adds up."""
+    inside = subject.module.instruction(kernel)
+    instructions = inside.called_computations[0].instructions if inside.opcode == "fusion" else (inside,)
+    found = [i.operands[0].shape.dimensions for i in instructions if i.opcode == "reduce" and i.op_name == each.name]
+    return max(found, key=math.prod, default=each.sizes)
 
 
 _TILE, _TILES_AT_ONCE, _LEAST_TERMS = 128 * 128, 128, 256
@@ -377,15 +405,16 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[s
         algorithm = by_type(each.operand_type, 0, peak)
         if not isinstance(algorithm, Algorithm):
             return kernels, 0.0
-        moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
+        own = math.prod(_reduced(subject, each, kernels[0])) / math.prod(each.sizes) if kernels else 1.0
+        moved = own * sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
         per_product = max(
-            each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
+            own * each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
         if each.is_distance:
-            squared = sum(array.instruction.shape.byte_size for array in each.factors)
+            squared = own * sum(array.instruction.shape.byte_size for array in each.factors)
             if not _is_read_by_fusions(subject, kernels):
                 # The product is written, and read to add the sums of squares.
-                squared += 2 * each.value.instruction.shape.byte_size
+                squared += own * 2 * each.value.instruction.shape.byte_size
             per_product += squared / peak.memory_bytes_per_s
         needed += per_product * _executions(subject, kernels)
     return kernels, max(0.0, 1 - needed / spent) if spent else 0.0

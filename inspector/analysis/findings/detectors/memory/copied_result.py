@@ -99,11 +99,18 @@ def _repeated(
     ]
     more = f", and {len(pairs) - _MOST_NAMED} more" if len(pairs) > _MOST_NAMED else ""
     written = [*_first_copies(subject, firsts)]
-    kernels = _kernels([*(copies[number] for number in numbers), *written])
+    own = [copies[number] for number in numbers if copies[number].opcode != "get-tuple-element"]
+    kernels = _kernels([*own, *written])
+    saved = dict.fromkeys(kernels, _saved_part(subject, kernels, written) if kernels else 1.0)
+    for number in numbers:
+        if copies[number] not in own:
+            fusion = copies[number].operands[0].name
+            part = copies[number].shape.byte_size / max(1.0, subject.accessed(fusion))
+            saved[fusion] = min(1.0, saved.get(fusion, 0.0) + part)
     return subject.finding(
         KIND,
         f"{', '.join(pairs[:_MOST_NAMED])}{more}: each execution writes the same values again ({format_bytes(size)}).",
-        "Return the array once.", instructions=kernels, saved_part=_saved_part(subject, kernels, written),
+        "Return the array once.", saved=saved,
         gain_bytes=subject.bytes_saved(size, without=numbers), has_estimated_bytes=subject.knows_buffers, caution="The caller needs both if it donates one of them.",
         edits=(DropResults(tuple(numbers)),),
     )  # fmt: skip
@@ -178,7 +185,8 @@ def _origin(result: Instruction) -> tuple[Instruction, int]:
         elif opcode == "get-tuple-element" and result.operands[0].opcode == "tuple":
             result = result.operands[0].operand(result.tuple_index)
         elif opcode == "get-tuple-element":
-            return result.operands[0], result.tuple_index
+            copied = _copied_inside(result)
+            return result.operands[0], result.tuple_index if copied is None else copied
         else:
             return result, -1
 
@@ -206,7 +214,23 @@ def _copies(root: Instruction, count: int) -> dict[int, Instruction]:
             continue
         if maker.opcode in ("copy", "copy-start") or (maker.opcode == "fusion" and _only_copies(maker)):
             found[number] = maker
+        elif _copied_inside(value) is not None:
+            found[number] = value
     return found
+
+
+def _copied_inside(result: Instruction) -> int | None:
+    """Returns the element of a fusion of which another element is a copy; None for others. XLA for GPUs writes both in one kernel."""
+    fusion = result.operands[0] if result.opcode == "get-tuple-element" else result
+    if fusion is result or fusion.opcode != "fusion" or fusion.called_computations[0].root.opcode != "tuple":
+        return None
+    made = fusion.called_computations[0].root.operands
+    copy = made[result.tuple_index]
+    while copy.opcode == "bitcast" and _keeps_order(copy):
+        copy = copy.operands[0]
+    if copy.opcode != "copy" or copy.operands[0].opcode == "parameter":
+        return None
+    return next((number for number, each in enumerate(made) if each is copy.operands[0]), None)
 
 
 def _only_copies(fusion: Instruction) -> bool:

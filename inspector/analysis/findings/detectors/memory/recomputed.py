@@ -29,6 +29,7 @@ KIND = "recomputed"
 _LEAST_SAVED, _LEAST_SAVED_SPLIT = 0.25, 0.6
 _MOST_KEPT_ON_CPUS = 0.1  # of the peak memory
 _ROOM = 0.8  # of the device's memory, after the values are kept
+_RECOMPUTED = ("recomputed",)
 _MOVES_IN_LOOP = 3  # of each value that is kept: it is written, read, and the stacked array is filled with zeros first
 _HIDDEN_MOVES = 2  # of these, if XLA writes stacked arrays beside the products: the slice is read and written
 _MOVES_IN_LOOP_OF_TPU = (
@@ -41,8 +42,14 @@ _MOVES_OF_FUNCTION = (
 # products of 1,024 features gain, and those of 512 in bfloat16 and of 768 in float32 do not.
 _BYTES_OF_TPUS = {"f32": 6, "bf16": 4}
 _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.{})  # keeps the products{}"
-_ALL, _OF_WEIGHTS = "dots_saveable", "dots_with_no_batch_dims_saveable"
-"""Policies that keep the results of all products, or not those of batched ones, such as the scores of an attention."""
+_ALL, _OF_WEIGHTS, _NONE = "dots_saveable", "dots_with_no_batch_dims_saveable", "none"
+"""Policies that keep the results of all products, or not those of batched ones, such as the scores of an attention; or no checkpoint."""
+
+_REMEDY_OF_NONE = (
+    "f(...)  # without jax.checkpoint: it also repeats operations between the products, which take as long"
+)
+_MORE_WITHOUT = 1.2  # times the gain of a policy, for which no checkpoint is better: it keeps more
+_FREE = frozenset({"parameter", "constant", "broadcast", "bitcast", "get-tuple-element", "tuple", "iota"})
 
 
 class _Kept(NamedTuple):
@@ -69,6 +76,10 @@ class _Kept(NamedTuple):
         parts = ((part, subject.seconds([name])) for name, part in self.kernels.items())
         return sum(part * seconds for part, seconds in parts if not isinstance(seconds, Unavailable))
 
+    def saved_s(self, subject: Subject, peak: Peak) -> float:
+        """Returns the seconds that are saved, less those in which kernels access what is kept."""
+        return self.spent_s(subject) - self.moved / peak.memory_bytes_per_s
+
 
 def recomputed(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for the products that the program recomputes, if their results fit into the device's memory."""
@@ -79,7 +90,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     if isinstance(room, Unavailable):
         return
     found = products(subject.module).instructions
-    again = [each for each in found if phases(each.op_name) == ("recomputed",)]
+    again = [each for each in found if phases(each.op_name) == _RECOMPUTED]
     batched = _batched(subject) if again else frozenset[str]()
     of_weights = [each for each in again if each.op_name not in batched]
     policies = [(_ALL, again)]
@@ -87,11 +98,32 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         policies.append((_OF_WEIGHTS, of_weights))
     if subject.compiled.program.platform == "tpu":
         policies.reverse()  # TPUs take longer to keep the scores of an attention than to compute them again
-    for policy, kept_products in policies:
-        kept = _kept(subject, peak, found, kept_products, policy)
-        if kept is not None and _is_worth(subject, peak, room, kept):
-            yield _finding(subject, peak, room, kept)
-            return
+    possible = (_kept(subject, peak, found, kept_products, policy) for policy, kept_products in policies)
+    best = next((kept for kept in possible if kept is not None and _is_worth(subject, peak, room, kept)), None)
+    whole = _without_checkpoint(subject) if subject.compiled.program.platform == "gpu" else None
+    if whole is not None and _is_worth(subject, peak, room, whole):
+        least_s = 0.0 if best is None else _MORE_WITHOUT * best.saved_s(subject, peak)
+        best = whole if whole.saved_s(subject, peak) > least_s else best
+    if best is not None:
+        yield _finding(subject, peak, room, best)
+
+
+def _without_checkpoint(subject: Subject) -> _Kept | None:
+    """Returns all kernels and collectives that only repeat the forward pass; None if some are in a loop, which would stack their results.
+
+    Without a checkpoint, their results are kept. XLA for GPUs then needs about the time of these kernels less, by compiles of seven kinds of layers.
+    """
+    kernels, kept = dict[str, float](), 0.0
+    for name, point in subject.points.items():
+        instruction = subject.module.instruction(name)
+        inside = instruction.called_computations[0].instructions if instruction.opcode == "fusion" else (instruction,)
+        if {phases(each.op_name) for each in inside if each.op_name and each.opcode not in _FREE} != {_RECOMPUTED}:
+            continue
+        if point.executions != 1:
+            return None
+        kernels[name] = 1.0
+        kept += instruction.shape.byte_size
+    return _Kept(_NONE, kernels, kept, 0.0, 0.0, is_upper_bound=False)
 
 
 def _batched(subject: Subject) -> frozenset[str]:
@@ -151,8 +183,7 @@ def _kept(
         size = float(runs) * product.shape.byte_size * part
         kept += size
         if is_gpu and subject.kernel_times(peak).of(subject.module.instruction(kernel)).unit == "main memory":
-            is_upper_bound = True  # such as an attention: XLA fuses less if its values are kept, which takes as long
-            continue
+            is_upper_bound = True  # such as an attention: XLA may fuse less if its values are kept
         kernels[kernel] = max(part, kernels.get(kernel, 0.0))
         moves = float(
             (_MOVES_IN_LOOP_OF_TPU if is_tpu else _MOVES_IN_LOOP - _HIDDEN_MOVES * writes_beside) if runs > 1 else 0
@@ -172,17 +203,20 @@ def _kept(
 
 
 def _finding(subject: Subject, peak: Peak, room: int, kept: _Kept) -> Finding:
-    saved_s = kept.spent_s(subject) - kept.moved / peak.memory_bytes_per_s
+    saved_s = kept.saved_s(subject, peak)
     whole = subject.seconds(kept.kernels)
     frames = next((f for name in kept.kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first at {line_text(frames, is_short=True)}," if frames else ""
+    is_whole = kept.policy == _NONE
     title = (
-        f"{counted(len(kept.kernels), 'kernel')} with products{place} repeat{'s' if len(kept.kernels) == 1 else ''} the forward pass for the"
-        f" backward pass, though the results fit into memory: {format_bytes(subject.peak_bytes + kept.kept)} of {format_bytes(room)}."
+        f"{counted(len(kept.kernels), 'kernel')}{'' if is_whole else ' with products'}{place} repeat{'s' if len(kept.kernels) == 1 else ''}"
+        f" the forward pass for the backward pass, though the results fit into memory:"
+        f" {format_bytes(subject.peak_bytes + kept.kept)} of {format_bytes(room)}."
     )
+    remedy = _REMEDY.format(kept.policy, " without batch dimensions" if kept.policy == _OF_WEIGHTS else "")
     return subject.finding(
-        KIND, title, _REMEDY.format(kept.policy, " without batch dimensions" if kept.policy == _OF_WEIGHTS else ""),
-        instructions=kept.kernels, frames=frames, saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
+        KIND, title, _REMEDY_OF_NONE if is_whole else remedy, instructions=kept.kernels, frames=frames,
+        saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
         is_upper_bound=kept.is_upper_bound or kept.policy == _OF_WEIGHTS, gain_bytes=-int(kept.kept),
         caution=f"It costs up to {format_bytes(kept.kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint=kept.policy)),),

@@ -141,7 +141,11 @@ def _concatenated(value: Value) -> Rewrite | None:
     (axis,) = value.instruction.dimensions
     whole = value.instruction.shape.dimensions
     parts = [*value.operands]
-    slices = [part for part in parts if part.instruction.opcode == "slice"]
+    slices = [
+        part
+        for part in parts
+        if part.instruction.opcode == "slice" and part.instruction.operands[0].shape.dimensions == whole
+    ]
     states = {part.operand(0) for part in slices if _is_state(part.operand(0), value)}
     if len(states) != 1:
         return None
@@ -205,13 +209,18 @@ def _fewest(value: Value) -> int:
 
 
 def _is_state(state: Value, result: Value) -> bool:
-    """Reports whether a value is an argument of the program or carried by a loop, or a slice of one, with the shape of the result."""
+    """Reports whether a value is an argument of the program or carried by a loop, or a slice of one, with the shape of the result.
+
+    An argument that enters a `shard_map` has another shape there, so the caller compares the shapes of operands where they can differ.
+    """
     part = loop_slice(state)
     instruction = source(state if part is None else part.array).instruction
-    is_kept = (instruction.opcode == "parameter" and instruction.computation.is_entry) or (
-        instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter"
-    )
-    return is_kept and source(state).instruction.shape.dimensions == result.instruction.shape.dimensions
+    is_argument = instruction.opcode == "parameter" and instruction.computation.is_entry
+    if is_argument and part is None:
+        return True
+    is_carried = instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter"
+    has_shape = source(state).instruction.shape.dimensions == result.instruction.shape.dimensions
+    return (is_argument or is_carried) and has_shape
 
 
 def is_result(value: Value) -> bool:

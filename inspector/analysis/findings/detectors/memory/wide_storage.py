@@ -46,6 +46,7 @@ _LOOP_TEXTS = {
     _SLICES: ("carries an array", " and replaces slices of it", "array = array.astype(jnp.{narrow})  # before the loop; write new.astype(jnp.{narrow}) into it in the body"),
 }  # fmt: skip
 """A sentence about the loop, and the remedy."""
+_REPLACING = frozenset({"dynamic-update-slice", "select"})
 _MOST_NAMED = 3
 _ONCE = "  # once, where it is made, or stored in this type"
 _KEPT = "Other programs that take the array may need its precision, such as an optimizer's master weights. Pass a narrow copy of those."
@@ -87,7 +88,9 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
             or parameter.shape.without_layout() in others
         ):
             continue  # a result of its shape may be its gradient or its next version
-        uses, own = list(stored_uses(Value(parameter))), versions.get(parameter.parameter_number, [])
+        own = versions.get(parameter.parameter_number, [])
+        selections = {u for one in own for u in one.updates if u.instruction.opcode == "select"}
+        uses = list(stored_uses(Value(parameter), replacing=selections))
         inside = [each for each in uses if each.user is not None]
         if len(uses) - len(inside) != len(own):
             continue
@@ -101,12 +104,12 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
 
 
 class _Version(NamedTuple):
-    """A result that is an argument with slices replaced.
+    """A result that is an argument of which values were replaced: slices, or those that a mask selects.
 
     Attributes:
       result: its position.
-      updates: the operations that replace slices.
-      written: the slices.
+      updates: the operations that replace values.
+      written: the new values.
     """
 
     result: int
@@ -123,18 +126,32 @@ class _Stored(NamedTuple):
 
 
 def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
-    """Returns the results that are arguments with slices replaced, by the argument's parameter number."""
+    """Returns the results that are arguments of which values were replaced, by the argument's parameter number."""
     found: dict[int | None, list[_Version]] = {}
     for number, value in enumerate(values):
-        updates = list[Value]()
-        while value.instruction.opcode == "dynamic-update-slice":
+        updates, written = list[Value](), list[Value]()
+        while (parts := _replaced(value)) is not None:
             updates.append(value)
-            value = value.operand(0)
+            value, new = parts
+            written.append(new)
         instruction = value.instruction
         if updates and instruction.opcode == "parameter" and instruction.computation.is_entry:
-            written = [each.operand(1) for each in updates]
             found.setdefault(instruction.parameter_number, []).append(_Version(number, updates, written))
     return found
+
+
+def _replaced(value: Value) -> tuple[Value, Value] | None:
+    """Returns the array of which an operation replaces values, and the new values; None for other operations."""
+    opcode = value.instruction.opcode
+    if opcode == "dynamic-update-slice":
+        return value.operand(0), value.operand(1)
+    if opcode != "select":
+        return None
+    for old, new in ((value.operand(2), value.operand(1)), (value.operand(1), value.operand(2))):
+        instruction = old.instruction
+        if instruction.opcode in _REPLACING or (instruction.opcode == "parameter" and instruction.computation.is_entry):
+            return old, new
+    return None
 
 
 def _argument_finding(subject: Subject, wide: str, narrow: str, members: Sequence[_Stored]) -> Finding:

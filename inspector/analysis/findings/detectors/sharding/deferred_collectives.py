@@ -6,6 +6,7 @@ They are the user's own, in a `shard_map`, such as the sums of an evaluation ove
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from inspector.support.units import format_bytes
 _UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
 _MOST_COMBINED = 12
 """Arrays of which any may be combined."""
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 _CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 
 
@@ -35,11 +37,13 @@ class _Deferred(NamedTuple):
       loop: the loop.
       call: the function of `jax.lax`.
       is_stacked: whether the loop stacks its results; otherwise it combines them.
+      widening: the size of an element that the loop keeps, relative to that of the all-reduce.
     """
 
     loop: Instruction
     call: str
     is_stacked: bool
+    widening: float = 1.0
 
 
 def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
@@ -53,7 +57,7 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
     elements: dict[str, list[int]] = {}
     for value, name in subject.calls.values(("all-reduce",)) if subject.calls is not None else ():
         deferred = _deferred(value)
-        known[name] = deferred if known.get(name, deferred) == deferred else None
+        known[name] = _both(known.get(name, deferred), deferred)
         elements.setdefault(name, []).append(math.prod(value.instruction.shape.dimensions))
     groups: dict[_Deferred, list[_Member]] = {}
     left = list[Collective]()
@@ -68,13 +72,22 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
             )
         elif not known.keys() & {*names}:
             left.append(each)
-    matched = {name for members in groups.values() for member in members for name in member.names}
+    matched = Counter[str]()
+    for member in (member for members in groups.values() for member in members):
+        matched.update(dict.fromkeys(member.names, _elements(member.collective)))
     for name, one in known.items():
-        if one is not None and name not in matched:
+        if one is not None and matched[name] < sum(elements[name]) / 2:
             for each in _of_sizes(left, elements[name]):
                 groups.setdefault(one, []).append(_Member(each, (name,)))
     for deferred, members in groups.items():
         yield _finding(subject, kind, deferred, members)
+
+
+def _both(one: _Deferred | None, other: _Deferred | None) -> _Deferred | None:
+    """Returns how a loop keeps the results of two all-reduces of one name; None if it differs."""
+    if one is None or other is None or one[:-1] != other[:-1]:
+        return None
+    return max(one, other, key=lambda each: each.widening)
 
 
 class _Member(NamedTuple):
@@ -137,7 +150,8 @@ def _once_s(exchange: Exchange, deferred: _Deferred) -> float:
     known = trip_count(deferred.loop)
     trips = exchange.executions if isinstance(known, Unavailable) or not known else known
     sent_s = float(exchange.price.known_s) - exchange.latency_s
-    return (exchange.latency_s + sent_s * (trips if deferred.is_stacked else 1)) * exchange.executions / trips
+    times = deferred.widening * (trips if deferred.is_stacked else 1)
+    return (exchange.latency_s + sent_s * times) * exchange.executions / trips
 
 
 def _deferred(value: Value) -> _Deferred | None:
@@ -161,14 +175,29 @@ def _deferred(value: Value) -> _Deferred | None:
     carried = [kept.operand(0)] if is_stacked else [*kept.operands]
     if not any(_is_carried(each, kept, calls) for each in carried):
         return None
-    return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked)
+    widening = _item_bytes(kept.instruction) / _item_bytes(value.instruction)
+    return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked, widening)
+
+
+def _item_bytes(instruction: Instruction) -> float:
+    """Returns the bytes of an element of an array."""
+    shape = instruction.shape
+    return shape.byte_size / max(1, math.prod(shape.dimensions))
 
 
 def _is_passed(user: Value, number: int, is_sum: bool) -> bool:
-    """Reports whether an operation may also come before the all-reduce: a reshape, or the scale of a `pmean` by a constant."""
-    if user.instruction.opcode in _UNIT_DIMENSIONS:
+    """Reports whether an operation may also come before the all-reduce: a reshape, a wider type, or the scale of a `pmean` by a constant."""
+    if user.instruction.opcode in _UNIT_DIMENSIONS or _widens(user.instruction):
         return True
     return is_sum and is_scale(user, number)
+
+
+def _widens(user: Instruction) -> bool:
+    """Reports whether an instruction converts floats to a wider type."""
+    if user.opcode != "convert":
+        return False
+    before, after = (each.shape.element_type for each in (user.operands[0], user))
+    return before in _FLOATS and after in _FLOATS and _item_bytes(user) > _item_bytes(user.operands[0])
 
 
 def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:
