@@ -37,7 +37,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "exchanges_in_a_loop": ("undonated",),  # the loop carries the arguments
     "few_features_in_a_loop": ("undonated",),
     "products_in_a_loop": ("undonated",),
-    "sum_of_bfloat16_in_fori_loop": ("undonated",),
+    "sum_of_bfloat16_in_fori_loop": ("undonated", "wide-storage"),
     "product_with_a_float32_scale": ("upcast-product",),
     "shift_of_each_field": ("undonated",),
     "chain_of_exchanges": ("resharding",),  # two exchanges of the chain bring the values back

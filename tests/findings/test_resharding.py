@@ -16,7 +16,7 @@ from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPUS
 from tests.findings.recorded import GPU
-from tests.findings.sharded import D, Program, array, manual, mesh_of
+from tests.findings.sharded import D, DM, Program, array, manual, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
 FLAT = mesh_of((2, 4), ("rows", "columns"))
@@ -371,6 +371,24 @@ def test_a_detour_of_the_backward_pass_is_between_the_lines_of_the_forward_pass(
     proof = finding.prove(run=False)
     assert proof.verdict == "proven"
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)
+
+
+@needs_gpu
+def test_the_exchange_of_a_slice_behind_a_detour_is_no_way_back() -> None:
+    """XLA removes the detour. The last rows are gathered in any case."""
+
+    def last(x: Any, g: Any, w: Any) -> Any:
+        def norm(x: Any) -> Any:
+            wide = constrain(x, "d", None, None, mesh=DM).astype(jnp.float32)
+            y = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt((wide**2).mean(-1, keepdims=True))
+            return constrain(y.astype(jnp.bfloat16) * g, "d", "m", None, mesh=DM)
+
+        x = constrain(x + jnp.tanh(norm(x) @ w), "d", "m", None, mesh=DM)
+        return constrain(norm(x)[:, -16:], "d", None, None, mesh=DM)
+
+    shapes = ((8, 1024, 256), "d", "m"), ((256,),), ((256, 256),)
+    args = tuple(array(*each, mesh=DM, dtype=jnp.bfloat16) for each in shapes)
+    assert not found((last, args), "gpu:h100:8")
 
 
 @needs_gpu

@@ -24,6 +24,7 @@ _NAMED = re.compile(r", \[(\{.*?\})\]")
 _AXES = re.compile(r"\{[^}]*\}")
 _WITHIN = frozenset({"slice", "concatenate"})
 """Operations that need no exchange if a split dimension keeps its size, such as the halves of a rotary embedding."""
+_CUTTING = frozenset({"slice", "dynamic-slice", "gather"})
 _MOST_VALUES = 100
 
 
@@ -68,7 +69,10 @@ def constraint_detours(before: Before, arguments: dict[int, str]) -> Iterator[Co
             before_back = [operand for one in (back, *again) for operand in one.operands]
             beside = (
                 frozenset(key for each in instructions for key in keys_in(each))
-                for instructions in ((there, *there.operands, *there.users), (back, *before_back, *back.users))
+                for instructions in (
+                    (there, *there.operands, *there.users),
+                    (back, *before_back, *(user for user in back.users if not _cuts(user, back))),
+                )
             )
             yield ConstraintDetour(there, back, again, ways[0], bool(known), *beside)
 
@@ -220,6 +224,12 @@ def _ends(element: Value) -> Iterator[Value]:
         return
     if root.opcode == "tuple":
         yield Value(root.operand(number), calls)
+
+
+def _cuts(user: Instruction, array: Instruction) -> bool:
+    """Reports whether an operation takes a part of an array along a split dimension: its exchanges are its own, and no way back."""
+    within = split_dimensions(array.sharding)
+    return user.opcode in _CUTTING and not _is_alike(user, array, within or range(len(array.shape.dimensions)))
 
 
 def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, ...] | None:
