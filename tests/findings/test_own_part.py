@@ -127,3 +127,82 @@ def test_the_gain_of_a_scattered_sum() -> None:
     findings = programs[0].findings(kinds=[KIND])
     saved_s = float.__sub__(*(float(each.roofline().total.least_s) for each in programs))
     assert sum(each.gain_s for each in findings) == pytest.approx(saved_s, rel=0.12)
+
+
+def normalized(x: Any, w: Any) -> Any:
+    """Each row alone, in functions and with constants."""
+    whole = lax.all_gather(x, "d", tiled=True)
+    y = (whole - whole.mean(-1, keepdims=True)) / jnp.sqrt(whole.var(-1, keepdims=True) + 1e-5) * w[0]
+    return own(jax.nn.silu(y), "d", 8)
+
+
+def multiplied(x: Any, w: Any) -> Any:
+    return own(jnp.tanh(lax.all_gather(x, "d", tiled=True) @ w), "d", 8)
+
+
+def split_into_heads(x: Any, w: Any) -> Any:
+    heads = lax.all_gather(x, "d", tiled=True).reshape(8 * 1024, 8, 64).transpose(1, 0, 2)
+    return own(jax.nn.softmax(heads), "d", 8, 1).transpose(1, 0, 2).reshape(1024, 512) @ w
+
+
+def with_positions(x: Any, w: Any) -> Any:
+    """The other operand has all rows too."""
+    return own(lax.all_gather(x, "d", tiled=True) * jnp.arange(8 * 1024.0)[:, None], "d", 8)
+
+
+def mean_of_all_rows(x: Any, w: Any) -> Any:
+    whole = lax.all_gather(x, "d", tiled=True)
+    return own(whole - whole.mean(0), "d", 8)
+
+
+def sums_of_all_rows(x: Any, w: Any) -> Any:
+    return own(jnp.cumsum(lax.all_gather(x, "d", tiled=True), 0), "d", 8)
+
+
+def attention_over_all_rows(x: Any, w: Any) -> Any:
+    whole = lax.all_gather(x, "d", tiled=True)
+    return own(jax.nn.softmax(whole @ whole.T) @ whole, "d", 8)
+
+
+@pytest.mark.parametrize("fun", [normalized, multiplied, split_into_heads])
+def test_the_own_part_of_what_is_computed_for_each_row(fun: Any) -> None:
+    (finding,) = all_found(KIND, by_rows(fun)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+    assert finding.title.endswith("only takes its own part of what it computes from it, for each row alone.")
+    proof = finding.prove(run=True)
+    assert str(proof.values).startswith(("equal results", "results agree"))
+    assert proof.compiled is not None
+    assert not [*proof.compiled.module().columns.rows_of("all-gather".__eq__)]
+
+
+def test_rows_of_another_array_are_not_taken_automatically() -> None:
+    (finding,) = all_found(KIND, by_rows(with_positions)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+    assert finding.prove(run=False).verdict == "cannot be tried"
+
+
+@pytest.mark.parametrize("fun", [mean_of_all_rows, sums_of_all_rows, attention_over_all_rows])
+def test_silent_if_a_row_depends_on_others(fun: Any) -> None:
+    assert not all_found(KIND, by_rows(fun)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+
+
+@needs_gpu
+def test_the_gain_of_layers_that_gather_for_each_row() -> None:
+    def layers(x: Any, ws: Any) -> Any:
+        for w in ws:
+            x = x + normalized(x, w) @ w
+        return x
+
+    def by_hand(x: Any, ws: Any) -> Any:
+        for w in ws:
+            y = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * w[0]
+            x = x + jax.nn.silu(y) @ w
+        return x
+
+    before, after = (
+        inspector.lower(manual(fun, (P("d"), P()), P("d")), X, [W, W]).compile(target="gpu:h100:8")
+        for fun in (layers, by_hand)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    assert " (2 times) gathers f32[1024, 512] of each device" in finding.title
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.prove().gain_s == pytest.approx(saved_s, rel=0.01)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.15)

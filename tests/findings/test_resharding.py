@@ -16,7 +16,7 @@ from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.corpus.cases import TPUS
 from tests.findings.recorded import GPU
-from tests.findings.sharded import D, DM, Program, array, manual, mesh_of
+from tests.findings.sharded import DM, D, Program, array, manual, mesh_of
 
 CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
 FLAT = mesh_of((2, 4), ("rows", "columns"))

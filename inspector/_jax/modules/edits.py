@@ -27,6 +27,7 @@ from inspector._jax.modules.narrowing import (
     narrow_elements,
     narrow_parameters,
 )
+from inspector._jax.modules.own_parts import keep_own_parts
 from inspector._jax.modules.parameter_edits import (
     donate,
     drop_parameters,
@@ -232,6 +233,11 @@ def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     return defer_collectives(module, main_of(module), op_names)
 
 
+def _keep_own_parts(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
+    """Computes with the operands of gathers of whose results each device takes its own part later."""
+    return keep_own_parts(module, _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks))
+
+
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:
     """Replaces a sort by `top_k`."""
     sorts = _named(module, frozenset({"stablehlo.sort"}), [op_name])
@@ -292,6 +298,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DropPermutes": _drop_permutes,
     "HoistCollectives": _hoist_collectives,
     "DeferCollectives": _defer_collectives,
+    "KeepOwnParts": _keep_own_parts,
     "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

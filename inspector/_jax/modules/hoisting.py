@@ -22,6 +22,9 @@ COLLECTIVES = frozenset({
 _WHILE, _FUNCTION, _CALL, _SHARD_MAP = "stablehlo.while", "func.func", "func.call", "sdy.manual_computation"
 _CHANGING = frozenset({"stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.custom_call"})
 """Operations whose result may differ each time, or that have an effect."""
+_JOINING = frozenset(
+    {"stablehlo.concatenate", "stablehlo.pad", "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose"}
+)
 _COMBINING = frozenset({"stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.scatter", "stablehlo.sort"})
 """Operations with a region that uses nothing but its own arguments."""
 
@@ -43,8 +46,19 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
         moved = False
         while (hoisted := _hoisted(operation)) is not None:
             operation, moved = hoisted, True
+        if moved:
+            _hoist_joined(operation)
         places += moved
     return places
+
+
+def _hoist_joined(operation: Any) -> None:
+    """Moves the operations that join the results of a collective with other values which the loop does not change, such as halos."""
+    for user in [use.owner.operation for result in operation.results for use in result.uses]:
+        if user.name in _JOINING:
+            while (hoisted := _hoisted(user)) is not None:
+                user = hoisted
+            _hoist_joined(user)
 
 
 def inline_calls(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> None:

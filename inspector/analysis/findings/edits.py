@@ -183,6 +183,19 @@ class DeferCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeepOwnParts:
+    """Computes with the operands of `all_gather`s of whose results each device takes its own part later.
+
+    Attributes:
+      op_names: JAX's names of the collectives.
+      stacks: their call stacks; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NarrowCollectives:
     """Sends collectives in a narrower type, and returns it from products whose parts the partitioner adds up.
 
@@ -414,6 +427,7 @@ Edit = (
     | DropPermutes
     | HoistCollectives
     | DeferCollectives
+    | KeepOwnParts
     | NarrowCollectives
     | NarrowProducts
     | DefaultPrecision

@@ -15,6 +15,7 @@ _CHANGING = frozenset({
     "while", "conditional", "call",
 })  # fmt: skip
 """Opcodes whose result may differ each time, or that are not followed."""
+_COLLECTIVES = frozenset({"all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"})
 _CALLING = frozenset({"fusion", "async-start"})
 _MOST_VALUES = 200
 
@@ -90,11 +91,22 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
             waiting.extend(value.operands)
         elif value.opcode == "get-tuple-element" and value.operands[0].opcode == "fusion":
             waiting.extend(_needed(value.operands[0], value.tuple_index))
+        elif (exchanged := _exchanged(value)) is not None:
+            waiting.append(exchanged)
         elif value.opcode in _CHANGING or value.computation.number != body.number or len(seen) > _MOST_VALUES:
             return None
         else:
             waiting.extend(value.operands)
     return found
+
+
+def _exchanged(element: Instruction) -> Instruction | None:
+    """Returns the operand of which an element of several collectives that XLA combined is the result; None for other values."""
+    whole = element.operands[0] if element.opcode == "get-tuple-element" else element
+    start = whole.operands[0] if whole.opcode.endswith("-done") else whole
+    if whole is element or start.opcode.removesuffix("-start") not in _COLLECTIVES:
+        return None
+    return start.operands[element.tuple_index] if len(whole.shape.tuple_shapes) == len(start.operands) else None
 
 
 def _needed(fusion: Instruction, result: int) -> list[Instruction]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from inspector.analysis.collectives.sliced_results import sliced_dimension
 from inspector.analysis.findings.before import uses
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.detectors.sharding.own_part import compiled_collective
+from inspector.analysis.findings.detectors.sharding.own_part import compiled_collectives
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.hlo.module import Instruction
@@ -49,7 +49,8 @@ def gathered_halos(subject: Subject, kind: str) -> Iterator[Finding]:
     """
     for value, _ in subject.calls.values(("all-gather",)) if subject.calls is not None else ():
         halos = _halos(value)
-        collective = None if halos is None else compiled_collective(subject, value)
+        compiled = [] if halos is None else compiled_collectives(subject, value)
+        collective = compiled[0] if len(compiled) == 1 else None
         exchange = next((e for e in subject.exchanges if collective and e.collective.name == collective.name), None)
         if halos is None or collective is None:
             continue

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
-from inspector.analysis.findings.exchange_chains import moving_behind, readers_of
+from inspector.analysis.findings.exchange_chains import moving_behind, only_moves, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.hoisted_work import hoisted_products
 from inspector.analysis.findings.invariants import Invariant, invariant
@@ -28,7 +28,9 @@ from inspector.support.units import format_array, format_bytes, format_list
 
 KIND = "invariant-collective"
 _MOST_NAMED = 3
-_CALLS = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "psum_scatter", "reduce_scatter"})
+_CALLS = frozenset(
+    {"psum", "psum_invariant", "pmax", "pmin", "all_gather", "psum_scatter", "reduce_scatter", "ppermute", "all_to_all"}
+)
 _CONCATENATING = frozenset({"parameter", "concatenate", "bitcast", "reshape"})
 _UNKNOWN_LENGTH = Unavailable("the length of the loop is unknown, so the times of both programs cannot be compared")
 
@@ -85,7 +87,17 @@ def _member(subject: Subject, collective: Collective) -> _Member | None:
     joins: tuple[str, ...] = ()
     if len(combined) == len(unchanged) + 1 and len(instruction.operands) == 1:
         joins = (instruction.operands[0].name, *moving_behind(instruction))
+    elif len(instruction.operands) > 1:
+        joins = tuple(dict.fromkeys(_joining(instruction)))
     return _Member(collective, found, _arguments(subject, found.sources), calls, part, joins)
+
+
+def _joining(collective: Instruction) -> Iterator[str]:
+    """Yields the kernels behind a collective that only join results which the loop does not change, such as halos."""
+    for reader in readers_of(collective):
+        if only_moves(reader) and invariant(reader).loops:
+            yield reader.name
+            yield from _joining(reader)
 
 
 def _calls_behind(collective: Instruction) -> tuple[str, ...]:

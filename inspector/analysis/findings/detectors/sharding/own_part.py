@@ -1,19 +1,22 @@
 """Collectives in a `shard_map` of which each device only takes its own part again.
 
-An `all_gather` whose own part is taken is the value before it; a `psum` is a `psum_scatter`.
+An `all_gather` whose own part is taken is the value before it, also if values are computed for each row in between; a `psum` is a
+`psum_scatter`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.sliced_results import by_partition, sliced_dimension
-from inspector.analysis.findings.at_line import is_same_line, lines_of
+from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, uses
-from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.edits import Edit, KeepOwnParts, stacks_of
 from inspector.analysis.findings.exchange_chains import (
     has_product,
     is_by_element,
@@ -31,6 +34,7 @@ from inspector.hlo.source import merged_names
 from inspector.support.units import format_array
 
 _CALLS = {"all-gather": "all_gather", "all-reduce": "psum"}
+_MOST_VALUES = 200
 
 
 class _OwnPart(NamedTuple):
@@ -40,15 +44,17 @@ class _OwnPart(NamedTuple):
       value: the collective.
       dimension: the dimension of the parts.
       part: the shape of a part.
+      between: the operations on the whole array before its part is taken.
     """
 
     value: Value
     dimension: int
     part: Shape
+    between: tuple[Value, ...] = ()
 
 
 def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
-    """Yields a finding for each collective of whose result each device only takes its own part.
+    """Yields a finding for the collectives of a line of whose results each device only takes its own parts.
 
     Args:
       subject: the program.
@@ -56,11 +62,16 @@ def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
     """
     if subject.calls is None:
         return
-    for value, _ in subject.calls.values(_CALLS):
+    groups: dict[tuple[str, Lines, int], list[_OwnPart]] = {}
+    for value, name in subject.calls.values(_CALLS):
         found = _own_part(value, subject.collectives.num_partitions)
-        collective = None if found is None else compiled_collective(subject, value)
-        if found is not None and collective is not None:
-            yield from _finding(subject, kind, found, collective)
+        if found is not None:
+            key = name, lines_of(value.instruction.frames), value.instruction.shape.byte_size
+            groups.setdefault(key, []).append(found)
+    for owns in groups.values():
+        collectives = compiled_collectives(subject, owns[0].value)
+        if len(collectives) == len(owns):
+            yield from _finding(subject, kind, owns, collectives)
 
 
 def _own_part(value: Value, num_partitions: int) -> _OwnPart | None:
@@ -73,38 +84,90 @@ def _own_part(value: Value, num_partitions: int) -> _OwnPart | None:
     count = len(groups[0])
     if {*places} != {*range(num_partitions)} or count < 2 or len(places) != count * len(groups):
         return None
+    if collective.opcode == "all-gather":
+        (dimension,) = collective.dimensions
+        return _part_of_gather(value, dimension, places, count)
     dimensions, part = set[int](), collective.shape
     for user, _ in uses(value):
-        slice_ = None if user is None else user.instruction
-        if slice_ is None or slice_.opcode != "dynamic-slice":
+        sliced = None if user is None else _sliced(user.instruction, places, count)
+        if user is None or sliced is None:
             return None
-        dimension = sliced_dimension(slice_)
-        if (
-            dimension is None
-            or slice_.operands[0].shape.dimensions[dimension] != count * slice_.shape.dimensions[dimension]
-        ):
-            return None
-        offsets, size = by_partition(slice_.operands[1 + dimension], num_partitions), slice_.shape.dimensions[dimension]
-        if len(offsets) != num_partitions or any(offset != places[n] * size for n, offset in enumerate(offsets)):
-            return None
-        dimensions.add(dimension)
-        part = slice_.shape
-    if len(dimensions) != 1:
+        dimensions.add(sliced)
+        part = user.instruction.shape
+    return _OwnPart(value, dimensions.pop(), part) if len(dimensions) == 1 else None
+
+
+def _sliced(user: Instruction, places: Mapping[int, int], count: int) -> int | None:
+    """Returns the dimension along which a slice takes the own part of each device; None for other operations."""
+    dimension = sliced_dimension(user) if user.opcode == "dynamic-slice" else None
+    if dimension is None or user.operands[0].shape.dimensions[dimension] != count * user.shape.dimensions[dimension]:
         return None
-    (dimension,) = dimensions
-    if collective.opcode == "all-gather" and [*collective.dimensions] != [dimension]:
-        return None
-    return _OwnPart(value, dimension, part)
+    offsets, size = by_partition(user.operands[1 + dimension], len(places)), user.shape.dimensions[dimension]
+    is_own = len(offsets) == len(places) and all(offset == places[n] * size for n, offset in enumerate(offsets))
+    return dimension if is_own else None
+
+
+def _part_of_gather(gather: Value, dimension: int, places: Mapping[int, int], count: int) -> _OwnPart | None:
+    """Returns the part of a gathered array that each device takes, also of values that are computed for each row of it alone."""
+    tracked, waiting, part = {gather: dimension}, [gather], gather.instruction.shape
+    while waiting:
+        value = waiting.pop()
+        for user, number in uses(value):
+            if user is None or len(tracked) > _MOST_VALUES:
+                return None
+            at = tracked[value]
+            if _sliced(user.instruction, places, count) == at:
+                part = user.instruction.shape
+                continue
+            after = _dimension_after(user.instruction, number, at)
+            if after is None or tracked.setdefault(user, after) != after:
+                return None
+            if user not in waiting and user != value:
+                waiting.append(user)
+    between = tuple(each for each in tracked if each != gather)
+    return None if part == gather.instruction.shape else _OwnPart(gather, dimension, part, between)
+
+
+def _dimension_after(user: Instruction, number: int, dimension: int) -> int | None:
+    """Returns the dimension of an operation's result that a dimension of its operand becomes; None if the operation combines its rows."""
+    opcode, before, after = user.opcode, user.operands[number].shape.dimensions, user.shape.dimensions
+    if opcode == "transpose":
+        return [*user.dimensions].index(dimension)
+    if opcode == "broadcast":
+        return [*user.dimensions][dimension]
+    if opcode == "reduce":
+        return (
+            None if user.shape.is_tuple or number or dimension in user.dimensions else _left(dimension, user.dimensions)
+        )
+    if opcode == "reshape":
+        rows = math.prod(before[:dimension])
+        found = [d for d in range(len(after)) if math.prod(after[:d]) == rows and after[d] == before[dimension]]
+        return found[0] if found else None
+    if opcode == "dot":
+        numbers = user.proto.dot_dimension_numbers
+        contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
+        batch = (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)[number]
+        if batch or dimension in contracted:
+            return None
+        others = len(user.operands[0].shape.dimensions) - len(numbers.lhs_contracting_dimensions)
+        return _left(dimension, contracted) + number * others
+    is_same = opcode in BY_ELEMENT | {"copy", "optimization-barrier"} and before == after
+    return dimension if is_same else None
+
+
+def _left(dimension: int, removed: Iterable[int]) -> int:
+    """Returns the number of a dimension without others before it."""
+    return dimension - sum(each < dimension for each in removed)
 
 
 def _is_sum_or_gather(collective: Instruction) -> bool:
     return collective.opcode == "all-gather" or collective.called_computations[0].root.opcode == "add"
 
 
-def compiled_collective(subject: Subject, value: Value) -> Collective | None:
-    """Returns what XLA compiled of a collective; None if XLA made another one of it, or combined it with others."""
+def compiled_collectives(subject: Subject, value: Value) -> list[Collective]:
+    """Returns what XLA compiled of the collectives with a name and lines; [] if it made others of them, or combined them with others."""
     before, name, lines = value.instruction, full_name(value), lines_of(value.instruction.frames)
-    found = [
+    return [
         each
         for each in subject.collectives
         if each.opcode == before.opcode
@@ -112,37 +175,55 @@ def compiled_collective(subject: Subject, value: Value) -> Collective | None:
         and is_same_line(lines_of(each.origin.frames), lines)
         and each.result_bytes == before.shape.byte_size
     ]
-    return found[0] if len(found) == 1 else None
 
 
-def _finding(subject: Subject, kind: str, own: _OwnPart, collective: Collective) -> Iterator[Finding]:
+def _finding(
+    subject: Subject, kind: str, owns: Sequence[_OwnPart], collectives: Sequence[Collective]
+) -> Iterator[Finding]:
     """Yields the finding; none for a sum that takes no longer than a `psum_scatter`, such as in the switches of GPUs."""
+    own = owns[0]
     before = own.value.instruction
     call = _CALLS[before.opcode]
     array = format_array(before.operands[0].shape.element_type, before.operands[0].shape.dimensions)
-    saved = {collective.name: 1.0}
+    saved = dict.fromkeys((each.name for each in collectives), 1.0)
+    edits: tuple[Edit, ...] | None = None
     if before.opcode == "all-gather":
-        what = f"gathers {array} of each device, and each device then only takes its own part again."
-        remedy = f"Use the operand of jax.lax.{call} instead of the part: it is the same."
-        saved |= dict.fromkeys(_kernels_behind(subject, collective), 1.0)
+        if own.between:
+            what = f"gathers {array} of each device, and each device then only takes its own part of what it computes from it, for each row alone."
+            remedy = f"Compute with the operand of jax.lax.{call}, and leave out the slice: the result is the same."
+        else:
+            what = f"gathers {array} of each device, and each device then only takes its own part again."
+            remedy = f"Use the operand of jax.lax.{call} instead of the part: it is the same."
+        for each in collectives:
+            saved |= dict.fromkeys(_kernels_behind(subject, each), 1.0)
+        count = before.shape.dimensions[own.dimension] // before.operands[0].shape.dimensions[own.dimension]
+        for name in subject.kernels.of(full_name(each) for one in owns for each in one.between):
+            saved.setdefault(name, 1 - 1 / count)
+        edits = (KeepOwnParts((full_name(own.value),), stacks_of(one.value.instruction.frames for one in owns)),)
     else:
         what = f"adds up {array} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
         remedy = f"jax.lax.psum_scatter(x, axis, scatter_dimension={own.dimension}, tiled=True)  # instead of psum and the slice"
-        scatter = dataclasses.replace(collective, opcode="reduce-scatter", result_shapes=(own.part,))
-        exchange = next((each for each in subject.exchanges if each.collective.name == collective.name), None)
-        if exchange is None:
-            saved[collective.name] = 0.5  # of the bytes
-        else:
-            price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(scatter)
-            saved[collective.name] = 1 - float(price.known_s) / float(exchange.price.known_s)
-            result = subject.module.instruction(collective.name)
-            slices = [each.name for each in readers_of(result) if only_moves(each)]
-            saved |= dict.fromkeys((*moving_behind(result), *slices), 1.0)
-    if saved[collective.name] <= 0:
+        for each in collectives:
+            saved |= _saved_by_scatter(subject, each, own)
+    if all(saved[each.name] <= 0 for each in collectives):
         return
+    times = f" ({len(collectives)} times)" if len(collectives) > 1 else ""
     yield subject.finding(
-        kind, f"The `{call}`{subject.at_line(before.frames)} {what}", remedy, saved=saved, frames=before.frames,
+        kind, f"The `{call}`{subject.at_line(before.frames)}{times} {what}", remedy, saved=saved, frames=before.frames, edits=edits,
     )  # fmt: skip
+
+
+def _saved_by_scatter(subject: Subject, collective: Collective, own: _OwnPart) -> Mapping[str, float]:
+    """Returns the parts of the time of a sum, and of the kernels that move it, which a `psum_scatter` saves."""
+    scatter = dataclasses.replace(collective, opcode="reduce-scatter", result_shapes=(own.part,))
+    exchange = next((each for each in subject.exchanges if each.collective.name == collective.name), None)
+    if exchange is None:
+        return {collective.name: 0.5}  # of the bytes
+    price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(scatter)
+    result = subject.module.instruction(collective.name)
+    slices = [each.name for each in readers_of(result) if only_moves(each)]
+    part = 1 - float(price.known_s) / float(exchange.price.known_s)
+    return {**dict.fromkeys((*moving_behind(result), *slices), 1.0), collective.name: part}
 
 
 def _kernels_behind(subject: Subject, collective: Collective) -> list[str]:

@@ -1,0 +1,175 @@
+"""Computes with the operands of gathers of whose results each device takes its own part later, in StableHLO modules.
+
+The operations in between compute each row of the gathered dimension alone, so that they can work on the part of a device.
+
+Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as dialect
+
+from inspector._jax.modules.hoisting import inline_callee
+
+_CALL, _SLICE, _CONSTANT, _BROADCAST = (
+    "func.call",
+    "stablehlo.dynamic_slice",
+    "stablehlo.constant",
+    "stablehlo.broadcast_in_dim",
+)
+_COMBINING = frozenset({
+    "stablehlo.custom_call", "stablehlo.reverse", "stablehlo.pad", "stablehlo.slice", "stablehlo.concatenate", "stablehlo.fft",
+    "stablehlo.cholesky", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.collective_permute", "stablehlo.dynamic_update_slice",
+    "stablehlo.collective_broadcast", "stablehlo.gather", "stablehlo.triangular_solve", "stablehlo.rng", "stablehlo.convolution",
+})  # fmt: skip
+"""Operations whose operands may have the shape of the result, and which combine or move rows."""
+
+_REARRANGING = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.dot_general", _BROADCAST, _SLICE})
+
+
+def keep_own_parts(module: ir.Module, gathers: Iterable[Any]) -> int:
+    """Removes gathers, and the slices that take a device's part of what is computed from them. Returns how many were removed."""
+    return sum(_OwnPart(module, gather).keep() for gather in gathers)
+
+
+class _OwnPart:
+    """A gather with the operations between it and the slices of its rows."""
+
+    def __init__(self, module: ir.Module, gather: Any) -> None:
+        """Stores the gather. `_rows` has the gathered dimension of each array that depends on it."""
+        self._module, self._gather = module, gather
+        dimension = ir.IntegerAttr(gather.attributes["all_gather_dim"]).value
+        before, after = (_shape(value)[dimension] for value in (gather.operands[0], gather.results[0]))
+        self._count = after // before
+        self._rows: list[tuple[Any, int]] = [(gather.results[0], dimension)]
+        self._slices: list[Any] = []
+
+    def keep(self) -> bool:
+        """Computes with a device's part; returns False, without a change, if an operation needs other rows."""
+        if not self._follow() or not all(self._has_rows(value.owner.operation, d) for value, d in self._rows[1:]):
+            return False
+        for value, dimension in self._rows[1:]:
+            self._shrink_operands(value.owner.operation, dimension)
+        for value, dimension in self._rows[1:]:
+            value.set_type(self._smaller(value, dimension))
+        for each in self._slices:
+            each.results[0].replace_all_uses_with(each.operands[0])
+            each.erase()
+        self._gather.results[0].replace_all_uses_with(self._gather.operands[0])
+        self._gather.erase()
+        return True
+
+    def _follow(self) -> bool:
+        for value, dimension in self._rows:  # grows on the way
+            while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
+                inline_callee(self._module, calls[0].operation)
+            for user, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
+                if user.name == _SLICE and number == 0 and self._takes_part(user, dimension):
+                    self._slices.append(user)
+                    continue
+                after = _row_after(user, number, dimension)
+                if after is None:
+                    return False
+                known = [d for each, d in self._rows if each == user.results[0]]
+                if known and known[0] != after:
+                    return False
+                if not known:
+                    self._rows.append((user.results[0], after))
+        return bool(self._slices)
+
+    def _has_rows(self, operation: Any, dimension: int) -> bool:
+        """Reports whether the other operands of an operation can be made for the part: they depend on the gather, or have equal rows."""
+        return all(_repeats_rows(each, dimension) for each in self._others(operation))
+
+    def _others(self, operation: Any) -> list[Any]:
+        """Returns the operands of an elementwise operation that have the shape of its result and do not depend on the gather."""
+        if not _is_by_element(operation):
+            return []
+        result = _shape(operation.results[0])
+        known = [value for value, _ in self._rows]
+        return [each for each in operation.operands if _shape(each) == result and all(each != one for one in known)]
+
+    def _takes_part(self, user: Any, dimension: int) -> bool:
+        before, after = _shape(user.operands[0]), _shape(user.results[0])
+        return all(
+            a == (b // self._count if d == dimension else b) for d, (b, a) in enumerate(zip(before, after, strict=True))
+        )
+
+    def _smaller(self, value: Any, dimension: int) -> Any:
+        shape = _shape(value)
+        shape[dimension] //= self._count
+        return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+
+    def _shrink_operands(self, operation: Any, dimension: int) -> None:
+        """Gives the other operands of an elementwise operation, such as constants, the size of the part."""
+        others = self._others(operation)
+        for number, operand in enumerate(operation.operands):
+            if all(operand != each for each in others):
+                continue
+            maker, at = operand.owner.operation, ir.InsertionPoint(operation)
+            smaller = self._smaller(operand, dimension)
+            if maker.name == _CONSTANT:
+                value = ir.DenseElementsAttr(maker.attributes["value"])
+                made = ir.DenseElementsAttr.get_splat(smaller, value.get_splat_value())
+                new = ir.Operation.create(_CONSTANT, [smaller], [], {"value": made}, loc=maker.location, ip=at)
+            else:
+                new = maker.clone(ip=at).operation
+                new.results[0].set_type(smaller)
+            operation.operands[number] = new.results[0]
+
+
+def _repeats_rows(value: Any, dimension: int) -> bool:
+    """Reports whether an array has equal rows along a dimension."""
+    maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    if maker is None:
+        return False
+    if maker.name == _CONSTANT:
+        return bool(ir.DenseElementsAttr(maker.attributes["value"]).is_splat)
+    if maker.name != _BROADCAST:
+        return False
+    dimensions = [*ir.DenseI64ArrayAttr(maker.attributes["broadcast_dimensions"])]
+    return dimension not in dimensions or _shape(maker.operands[0])[dimensions.index(dimension)] == 1
+
+
+def _row_after(user: Any, number: int, dimension: int) -> int | None:
+    """Returns the dimension of an operation's result that a dimension of its operand becomes; None if the operation combines its rows."""
+    if len(user.results) != 1 or not isinstance(user.results[0].type, ir.RankedTensorType):
+        return None
+    before, after = _shape(user.operands[number]), _shape(user.results[0])
+    if user.name == "stablehlo.transpose":
+        return [*ir.DenseI64ArrayAttr(user.attributes["permutation"])].index(dimension)
+    if user.name == _BROADCAST:
+        return int([*ir.DenseI64ArrayAttr(user.attributes["broadcast_dimensions"])][dimension])
+    if user.name == "stablehlo.reduce":
+        removed = [*ir.DenseI64ArrayAttr(user.attributes["dimensions"])]
+        return None if number or dimension in removed else dimension - sum(each < dimension for each in removed)
+    if user.name == "stablehlo.reshape":
+        rows = math.prod(before[:dimension])
+        found = [d for d, size in enumerate(after) if math.prod(after[:d]) == rows and size == before[dimension]]
+        return found[0] if found else None
+    if user.name == "stablehlo.dot_general":
+        return _row_of_product(user, number, dimension)
+    return dimension if _is_by_element(user) and before == after else None
+
+
+def _is_by_element(user: Any) -> bool:
+    """Reports whether an operation combines arrays of the shape of its result element by element."""
+    return not user.regions and user.name not in _COMBINING | _REARRANGING
+
+
+def _row_of_product(product: Any, number: int, dimension: int) -> int | None:
+    numbers = dialect.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
+    contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
+    if numbers.lhs_batching_dimensions or dimension in contracted:
+        return None
+    others = len(_shape(product.operands[0])) - len(numbers.lhs_contracting_dimensions)
+    return dimension - sum(each < dimension for each in contracted) + number * others
+
+
+def _shape(value: Any) -> list[int]:
+    return [*ir.RankedTensorType(value.type).shape]
