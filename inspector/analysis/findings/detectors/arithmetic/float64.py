@@ -29,6 +29,7 @@ _PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
 _IN_PARTS = " XLA adds up a product in parts, and may choose more of them in 32 bits, which then gain less."
 _IN_PAIRS = " TPUs compute a 64-bit float as a pair of 32-bit ones. The gain is a rough estimate: prove it."
+_GIVEN = frozenset({"constant", "iota", "convert", "parameter"})
 _BITS = ("u32", "u64")
 _NAMED = 3
 _OF_PAIRS = 0.05  # time of an operation on one float32, relative to that on a pair
@@ -51,13 +52,15 @@ def float64(subject: Subject) -> Iterator[Finding]:
     bits = {name: _random_bits(subject, name) for name in kernels} if subject.compiled.program.platform == "gpu" else {}
     kernels |= dict.fromkeys(maker for makers in bits.values() for maker in makers)
     known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
-    first = next((i for i in written if i.frames), written[0])
+    origins = [i for i in written if not any(_has_wide(operand.shape) for operand in i.operands)]
+    origins = [i for i in origins if not _is_inherited(i)] or origins
+    first = next((i for i in (*origins, *written) if any(_lines(i))), written[0])
+    lines = [*_lines(first), *(frames for i in origins if i is not first for frames in _lines(i))]
+    frames = lines[0] if lines else ()
     others = dict.fromkeys(
         place
-        for i in written
-        if not any(_has_wide(operand.shape) for operand in i.operands)
-        and (place := line_text(i.frames, is_short=True))
-        and place != line_text(first.frames, is_short=True)
+        for each in lines[1:]
+        if (place := line_text(each, is_short=True)) and place != line_text(frames, is_short=True)
     )
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
@@ -75,7 +78,7 @@ def float64(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         KIND, title,
         f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
-        instructions=known or kernels, frames=first.frames, saved_part=saved_part,
+        instructions=known or kernels, frames=frames, saved_part=saved_part,
         gain_bytes=_saved_bytes(subject), is_upper_bound=in_parts, edits=(SingleFloats(),), caution=_CAUTION + in_pairs + _IN_PARTS * in_parts,
     )  # fmt: skip
 
@@ -90,6 +93,34 @@ def _saved_bytes(subject: Subject) -> int:
         if wide and made.opcode != "parameter":
             saved += size * wide // (2 * sum(each.byte_size for each in leaves))
     return saved
+
+
+def _lines(instruction: Instruction) -> list[tuple[Frame, ...]]:
+    """Returns the call stacks of an instruction: its own, or those of the calls of its function if it has none."""
+    found, waiting, seen = list[tuple[Frame, ...]](), [instruction], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each.frames:
+            found.append(each.frames)
+        elif each.row not in seen:
+            waiting += each.module.callers.get(each.computation.name, ())
+        seen.add(each.row)
+    return sorted(found, key=lambda frames: line_text(frames, is_short=True))
+
+
+def _is_inherited(origin: Instruction) -> bool:
+    """Reports whether an array is only converted because it is combined with computed arrays that are wide already."""
+    users = [use.user for use in uses(Value(origin))] if origin.opcode == "convert" else []
+    return bool(users) and all(
+        user is not None
+        and any(
+            _has_wide(each.instruction.shape)
+            and each.instruction is not origin
+            and moved_from(each).instruction.opcode not in _GIVEN
+            for each in user.operands
+        )
+        for user in users
+    )
 
 
 def _is_sum(instruction: Instruction) -> bool:
