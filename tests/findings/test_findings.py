@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -20,6 +21,7 @@ from inspector.hlo.source import Frame
 from inspector.stages.findings import Findings
 from inspector.stages.proof import prove
 from inspector.support.units import format_bytes
+from tests.findings.examined import peak
 from tests.findings.test_undonated import PARAMS, X, found, sgd
 
 
@@ -46,6 +48,23 @@ def test_the_largest_share_of_time_or_memory_comes_first() -> None:
 def test_memory_counts_less_on_a_device_with_room(fullness: float | None, is_first: bool) -> None:
     time, memory = finding(share=0.2, gain_s=1e-6), finding(byte_share=0.5, gain_bytes=1 << 20)
     assert ranked([time, memory], fullness) == ([memory, time] if is_first else [time, memory])
+
+
+def test_a_gpu_with_room_shows_time_first() -> None:
+    """A program of 28 MiB saves less of its time than of its memory."""
+
+    def step(cache: Any, new: Any, i: Any, w: Any) -> Any:
+        cache = jnp.where((jnp.arange(4096) == i)[:, None], new, cache)
+        x = w
+        for _ in range(6):
+            x = jnp.tanh(x @ w)
+        return {"cache": cache}, x.sum()
+
+    shapes = ((4096, 512), jnp.float32), ((1, 512), jnp.float32), ((), jnp.int32), ((1024, 1024), jnp.float32)
+    args = [jax.ShapeDtypeStruct(*each) for each in shapes]
+    first, second = inspector.lower(step, *args).compile(target="cpu").findings(peak("gpu:h100"))
+    assert (first.kind, second.kind) == ("full-rewrite", "undonated")
+    assert first.share < second.byte_share
 
 
 def test_gains_of_a_few_bytes_are_small() -> None:

@@ -186,6 +186,23 @@ def test_programs_of_32_bits(fun: Any) -> None:
     assert proof.values.startswith(("results agree", "equal results"))
 
 
+def test_lines_that_inherit_64_bits_are_not_named() -> None:
+    """The random numbers are wide, and so are the products with them. The functions that make the numbers have no line of the user."""
+
+    def sample(w: Any, key: Any) -> Any:
+        first = jax.random.normal(key, (256, 256))
+
+        def step(x: Any, key: Any) -> Any:
+            return jnp.tanh(x @ w) + jax.random.normal(key, x.shape), None
+
+        return jax.lax.scan(step, first, jax.random.split(key, 3))[0]
+
+    (finding,) = all_found(KIND, sample, X, jax.ShapeDtypeStruct((2,), np.uint32))
+    line = sample.__code__.co_firstlineno
+    assert finding.frames[0].line == line + 1
+    assert finding.title.endswith(f"Others are made at test_float64.py:{line + 4}.")
+
+
 def test_a_scalar_argument_in_64_bits_hides_no_array() -> None:
     finding, *_ = all_found(KIND, lambda x, t: (x * WEIGHTS, t + 1), X, jax.ShapeDtypeStruct((), np.float64))
     assert finding.title.startswith("The program computes in 64-bit floats, though no array that it gets has them.")
