@@ -403,7 +403,7 @@ export interface FindingRow {
   instructions: string[];
   source: SourceLine | null;
   no_proof: string;
-  verdict: "" | "proven" | "other results" | "no gain" | "worse" | "cannot be tried";
+  verdict: "" | "proven" | "different results" | "no gain" | "worse" | "cannot be tried";
   proof: string;
   changed: number | null;
   can_add: boolean;

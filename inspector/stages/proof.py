@@ -40,7 +40,7 @@ _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
 _RESIZED = Unavailable("the remedy changes shapes of arguments")
 
-Verdict = Literal["proven", "other results", "no gain", "worse", "cannot be tried", "not tried"]
+Verdict = Literal["proven", "different results", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
@@ -59,7 +59,7 @@ class Proof:
     """The comparison of a program with its form after the remedy.
 
     Attributes:
-      verdict: "proven" if the remedy saves what the finding promises, memory or time; "other results" if it does but changes the
+      verdict: "proven" if the remedy saves what the finding promises, memory or time; "different results" if it does but changes the
         results by more than the tolerance of their types; "no gain", "worse", "cannot be tried", or "not tried" if the time limit was
         over first.
       reason: why it cannot be or was not tried; "" otherwise.
@@ -223,12 +223,12 @@ def _compared(
     if not isinstance(gain_s, Unavailable) and abs(saved[0]) < _SAME_SHARE:
         gain_s = 0.0
     verdict: Verdict = "no gain"
-    has_other_results = not isinstance(values, Unavailable) and not agree
+    has_different_results = not isinstance(values, Unavailable) and not agree
     keeps_promise = any(
         part >= LEAST_SHARE for part, is_promised in zip(saved, _promises(finding), strict=True) if is_promised
     )
-    if has_other_results:
-        verdict = "other results" if keeps_promise else "worse"
+    if has_different_results:
+        verdict = "different results" if keeps_promise else "worse"
     elif work < 1 and not isinstance(gain_s, Unavailable) and saved[0] < LEAST_SHARE:
         return Proof("cannot be tried", _LESS_WORK, 0, gain_s, is_measured, values, other)
     elif lifts and not is_measured and saved[0] < -_MOST_SLOWER:

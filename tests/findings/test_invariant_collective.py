@@ -392,3 +392,28 @@ def test_a_field_that_never_changes_among_combined_exchanges() -> None:
     assert finding.title.startswith("The collective-permute over d of `b` (")
     seconds = [each.roofline().total.least_s for each in (before, after)]
     assert finding.prove().gain_s == pytest.approx(seconds[0] - seconds[1], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        lambda g, x: jnp.concatenate([g, x, g]),
+        lambda g, x: jnp.concatenate([g, g[::-1].reshape(g.shape), x]),
+        lambda g, x: jnp.concatenate([jnp.concatenate([g, x]), jnp.concatenate([x, g])]),
+    ],
+)
+def test_what_joins_a_collective_is_moved_once(joined: Any) -> None:
+    """A value is joined several times, with itself, or in two ways that meet again."""
+
+    def f(x: Any, y: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            shifted = jax.lax.ppermute(y, "d", [(i, (i + 1) % 8) for i in range(8)])
+            return jnp.tanh(c + joined(shifted, y).sum(0)), None
+
+        return jax.lax.scan(step, x, None, length=4)[0]
+
+    args = array((8, 256), "d"), array((64, 256), "d")
+    lowered = inspector.lower(sharded.manual(f, P("d"), P("d")), *args)
+    names = [f"jit(f)/shard_map/while/body/{call}/ppermute" for call in ("closed_call", "eval_jaxpr")]
+    edited = edited_program(lowered.program, (HoistCollectives(tuple(names)),))
+    assert not isinstance(edited, Unavailable)

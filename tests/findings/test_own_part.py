@@ -167,7 +167,7 @@ def attention_over_all_rows(x: Any, w: Any) -> Any:
 @pytest.mark.parametrize("fun", [normalized, multiplied, split_into_heads])
 def test_the_own_part_of_what_is_computed_for_each_row(fun: Any) -> None:
     (finding,) = all_found(KIND, by_rows(fun)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
-    assert finding.title.endswith("only takes its own part of what it computes from it, for each row alone.")
+    assert finding.title.endswith("computes each row independently, and each device then keeps only its own part.")
     proof = finding.prove(run=True)
     assert str(proof.values).startswith(("equal results", "results agree"))
     assert proof.compiled is not None
@@ -206,3 +206,28 @@ def test_the_gain_of_layers_that_gather_for_each_row() -> None:
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
     assert finding.prove().gain_s == pytest.approx(saved_s, rel=0.01)
     assert finding.gain_s == pytest.approx(saved_s, rel=0.15)
+
+
+def gated_many_times(x: Any, w: Any) -> Any:
+    y = lax.all_gather(x, "d", tiled=True)
+    for _ in range(30):
+        y = y * jax.nn.sigmoid(y)
+    return own(y, "d", 8)
+
+
+def test_values_that_are_used_twice_are_followed_once() -> None:
+    assert all_found(KIND, by_rows(gated_many_times)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+
+
+@needs_gpu
+def test_other_operations_of_the_same_name_save_nothing() -> None:
+    """All products of a function have one name."""
+
+    def with_others(x: Any, w: Any) -> Any:
+        whole = lax.all_gather(x, "d", tiled=True)
+        y = own(whole * jnp.square(whole), "d", 8)
+        return jnp.sort(y * x, axis=-1) * jnp.cumsum(x * w[0], -1)
+
+    compiled = inspector.lower(by_rows(with_others)[0], X, W).compile(target="gpu:h100:8")
+    (finding,) = compiled.findings(kinds=[KIND])
+    assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.2)

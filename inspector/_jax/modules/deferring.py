@@ -11,6 +11,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from inspector._jax.modules.hoisting import inline_callee, inline_calls, named_operations
+from inspector._jax.modules.narrowing import retype_reduction
 
 _ALL_REDUCE, _WHILE, _CALL = "stablehlo.all_reduce", "stablehlo.while", "func.call"
 _COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"})
@@ -53,23 +54,12 @@ def _defer(module: ir.Module, reduce: Any) -> bool:
     once = reduce.clone(ip=ir.InsertionPoint(after))
     once.operands[0] = result
     once.results[0].set_type(result.type)
-    _set_element_type(once, ir.RankedTensorType(result.type).element_type)
+    retype_reduction(once.regions[0].blocks[0], ir.RankedTensorType(result.type).element_type)  # maybe a wider one
     for user, number in users:
         user.operands[number] = once.results[0]
     reduce.results[0].replace_all_uses_with(reduce.operands[0])
     reduce.erase()
     return True
-
-
-def _set_element_type(reduce: Any, element_type: Any) -> None:
-    """Makes an all-reduce combine elements of another type: its results may be accumulated in a wider one."""
-    (block,) = reduce.regions[0].blocks
-    scalar = ir.RankedTensorType.get([], element_type)
-    for argument in block.arguments:
-        argument.set_type(scalar)
-    for each in block.operations:
-        for result in each.operation.results:
-            result.set_type(scalar)
 
 
 def _adds(reduce: Any) -> bool:

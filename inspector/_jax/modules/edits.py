@@ -233,9 +233,13 @@ def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     return defer_collectives(module, main_of(module), op_names)
 
 
-def _keep_own_parts(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
+def _keep_own_parts(
+    module: ir.Module, op_names: Collection[str], dimensions: Sequence[int], stacks: Stacks = ()
+) -> int:
     """Computes with the operands of gathers of whose results each device takes its own part later."""
-    return keep_own_parts(module, _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks))
+    gathers = _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks)
+    wanted = [each for each in gathers if ir.RankedTensorType(each.results[0].type).shape == [*dimensions]]
+    return keep_own_parts(module, wanted)
 
 
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:

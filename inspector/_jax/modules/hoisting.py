@@ -7,7 +7,7 @@ Private JAX: `jaxlib.mlir` (operations of StableHLO and Shardy).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -54,11 +54,19 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
 
 def _hoist_joined(operation: Any) -> None:
     """Moves the operations that join the results of a collective with other values which the loop does not change, such as halos."""
-    for user in [use.owner.operation for result in operation.results for use in result.uses]:
-        if user.name in _JOINING:
-            while (hoisted := _hoisted(user)) is not None:
-                user = hoisted
-            _hoist_joined(user)
+    waiting = [operation]
+    while waiting:
+        results = [*waiting.pop().results]
+        while (user := _joining(results)) is not None:
+            while (moved := _hoisted(user)) is not None:
+                user = moved
+            waiting.append(user)
+
+
+def _joining(values: Sequence[Any]) -> Any | None:
+    """Returns an operation that joins values with others and can be moved out of its loop; None if there is none."""
+    users = (use.owner.operation for value in values for use in value.uses)
+    return next((user for user in users if user.name in _JOINING and _needed(user) is not None), None)
 
 
 def inline_calls(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> None:
@@ -167,6 +175,23 @@ def _hoisted(operation: Any) -> Any | None:
     Returns:
       The moved operation; None if it is not in a loop, or if the loop changes its operands.
     """
+    found = _needed(operation)
+    if found is None:
+        return None
+    loop, known, needed = found
+    for each in needed:
+        made = _copied(each, loop, known)
+    for old, new in zip(operation.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    operation.erase()
+    return made
+
+
+def _needed(operation: Any) -> tuple[Any, dict[Any, Any], list[Any]] | None:
+    """Returns the loop of an operation, the values in front of it by their names in its body, and the operations to move, in order.
+
+    None if the operation is not in the body of a loop, or if the loop changes its operands.
+    """
     loop = None if operation.parent is None else operation.parent.operation
     if loop is None or loop.name != _WHILE:
         return None
@@ -176,12 +201,7 @@ def _hoisted(operation: Any) -> Any | None:
     needed: list[Any] = []
     if operation.block != body or not _collect(operation, body, known, needed):
         return None
-    for each in needed:
-        made = _copied(each, loop, known)
-    for old, new in zip(operation.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    operation.erase()
-    return made
+    return loop, known, needed
 
 
 def _collect(operation: Any, body: Any, known: Collection[Any], needed: list[Any]) -> bool:

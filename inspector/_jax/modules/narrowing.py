@@ -91,7 +91,9 @@ class _Narrowing:
             if user.name == "stablehlo.dynamic_update_slice":
                 self._convert(user, 1, self._narrow)
             self.store(user.results[0])
-        elif user.name == _SELECT and number > 0:
+        elif (
+            user.name == _SELECT and number > 0 and self._results
+        ):  # elsewhere the other operand may need the wide type
             self._convert(user, 3 - number, self._narrow)
             self.store(user.results[0])
         elif user.name == _SHARD_MAP:
@@ -135,7 +137,7 @@ def _send_narrow(operation: Any, narrow: Any) -> bool:
             operation.operands[number] = _converted(operand, narrow, at)
         for region in operation.regions:
             for block in region.blocks:
-                _retype(block, narrow)
+                retype_reduction(block, narrow)
     operations = [each.operation for each in operation.block.operations]
     after = ir.InsertionPoint(operations[operations.index(operation) + 1])
     for result in operation.results:
@@ -148,13 +150,13 @@ def _send_narrow(operation: Any, narrow: Any) -> bool:
     return True
 
 
-def _retype(block: Any, narrow: Any) -> None:
+def retype_reduction(block: Any, element_type: Any) -> None:
     """Gives the values of a reduction, which are scalars, another type."""
     for argument in block.arguments:
-        argument.set_type(_with_element(argument, narrow))
+        argument.set_type(_with_element(argument, element_type))
     for inner in block.operations:
         for result in inner.operation.results:
-            result.set_type(_with_element(result, narrow))
+            result.set_type(_with_element(result, element_type))
 
 
 def _converted(value: Any, element_type: Any, at: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Computes with the operands of gathers of whose results each device takes its own part later, in StableHLO modules.
+"""Replaces gathered arrays by each device's own part, in StableHLO modules.
 
 The operations in between compute each row of the gathered dimension alone, so that they can work on the part of a device.
 
@@ -22,18 +22,19 @@ _CALL, _SLICE, _CONSTANT, _BROADCAST = (
     "stablehlo.constant",
     "stablehlo.broadcast_in_dim",
 )
-_COMBINING = frozenset({
-    "stablehlo.custom_call", "stablehlo.reverse", "stablehlo.pad", "stablehlo.slice", "stablehlo.concatenate", "stablehlo.fft",
-    "stablehlo.cholesky", "stablehlo.all_gather", "stablehlo.all_to_all", "stablehlo.collective_permute", "stablehlo.dynamic_update_slice",
-    "stablehlo.collective_broadcast", "stablehlo.gather", "stablehlo.triangular_solve", "stablehlo.rng", "stablehlo.convolution",
-})  # fmt: skip
-"""Operations whose operands may have the shape of the result, and which combine or move rows."""
-
-_REARRANGING = frozenset({"stablehlo.transpose", "stablehlo.reshape", "stablehlo.dot_general", _BROADCAST, _SLICE})
+_BY_ELEMENT = frozenset({
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "and", "cbrt", "ceil", "clamp", "compare", "convert", "cosine", "divide", "exponential", "exponential_minus_one",
+        "floor", "is_finite", "log", "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "optimization_barrier",
+        "or", "power", "remainder", "round_nearest_even", "rsqrt", "select", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+    )
+}) | {"chlo.erf", "chlo.erfc", "chlo.lgamma", "chlo.square"}  # fmt: skip
+"""Operations that combine arrays of one shape element by element."""
 
 
 def keep_own_parts(module: ir.Module, gathers: Iterable[Any]) -> int:
-    """Removes gathers, and the slices that take a device's part of what is computed from them. Returns how many were removed."""
+    """Removes gathers and the later slices that take each device's own part. Returns the number of removed gathers."""
     return sum(_OwnPart(module, gather).keep() for gather in gathers)
 
 
@@ -88,13 +89,17 @@ class _OwnPart:
 
     def _others(self, operation: Any) -> list[Any]:
         """Returns the operands of an elementwise operation that have the shape of its result and do not depend on the gather."""
-        if not _is_by_element(operation):
+        if operation.name not in _BY_ELEMENT:
             return []
         result = _shape(operation.results[0])
         known = [value for value, _ in self._rows]
         return [each for each in operation.operands if _shape(each) == result and all(each != one for one in known)]
 
     def _takes_part(self, user: Any, dimension: int) -> bool:
+        """Reports whether a slice has the size of a device's part, at a computed place."""
+        start = user.operands[1 + dimension]
+        if not isinstance(start.owner, ir.Block) and start.owner.operation.name == _CONSTANT:
+            return False
         before, after = _shape(user.operands[0]), _shape(user.results[0])
         return all(
             a == (b // self._count if d == dimension else b) for d, (b, a) in enumerate(zip(before, after, strict=True))
@@ -137,7 +142,7 @@ def _repeats_rows(value: Any, dimension: int) -> bool:
 
 
 def _row_after(user: Any, number: int, dimension: int) -> int | None:
-    """Returns the dimension of an operation's result that a dimension of its operand becomes; None if the operation combines its rows."""
+    """Returns the position of an operand's dimension in the result; None if the operation combines its rows."""
     if len(user.results) != 1 or not isinstance(user.results[0].type, ir.RankedTensorType):
         return None
     before, after = _shape(user.operands[number]), _shape(user.results[0])
@@ -154,12 +159,7 @@ def _row_after(user: Any, number: int, dimension: int) -> int | None:
         return found[0] if found else None
     if user.name == "stablehlo.dot_general":
         return _row_of_product(user, number, dimension)
-    return dimension if _is_by_element(user) and before == after else None
-
-
-def _is_by_element(user: Any) -> bool:
-    """Reports whether an operation combines arrays of the shape of its result element by element."""
-    return not user.regions and user.name not in _COMBINING | _REARRANGING
+    return dimension if user.name in _BY_ELEMENT and before == after else None
 
 
 def _row_of_product(product: Any, number: int, dimension: int) -> int | None:

@@ -188,10 +188,12 @@ class KeepOwnParts:
 
     Attributes:
       op_names: JAX's names of the collectives.
+      dimensions: those of their results.
       stacks: their call stacks; () for all with the names.
     """
 
     op_names: tuple[str, ...]
+    dimensions: tuple[int, ...]
     stacks: tuple[Stack, ...] = ()
 
 

@@ -15,7 +15,8 @@ _CHANGING = frozenset({
     "while", "conditional", "call",
 })  # fmt: skip
 """Opcodes whose result may differ each time, or that are not followed."""
-_COLLECTIVES = frozenset({"all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"})
+_BY_OPERAND = frozenset({"all-gather", "all-reduce", "collective-permute", "reduce-scatter"})
+"""Collectives of which each result depends on one operand only."""
 _CALLING = frozenset({"fusion", "async-start"})
 _MOST_VALUES = 200
 
@@ -101,10 +102,10 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
 
 
 def _exchanged(element: Instruction) -> Instruction | None:
-    """Returns the operand of which an element of several collectives that XLA combined is the result; None for other values."""
+    """Returns the operand that belongs to one result of a combined collective; None for other values."""
     whole = element.operands[0] if element.opcode == "get-tuple-element" else element
     start = whole.operands[0] if whole.opcode.endswith("-done") else whole
-    if whole is element or start.opcode.removesuffix("-start") not in _COLLECTIVES:
+    if whole is element or start.opcode.removesuffix("-start") not in _BY_OPERAND:
         return None
     return start.operands[element.tuple_index] if len(whole.shape.tuple_shapes) == len(start.operands) else None
 

@@ -55,7 +55,7 @@ class FindingRow(TypedDict):
     instructions: list[str]
     source: messages.SourceLine | None
     no_proof: str
-    verdict: Literal["", "proven", "other results", "no gain", "worse", "cannot be tried"]
+    verdict: Literal["", "proven", "different results", "no gain", "worse", "cannot be tried"]
     proof: str
     changed: int | None
     can_add: bool
@@ -324,7 +324,7 @@ class FindingsPane(CountedPane):
         )
 
 
-def _verdict(proof: Proof | None) -> Literal["", "proven", "other results", "no gain", "worse", "cannot be tried"]:
+def _verdict(proof: Proof | None) -> Literal["", "proven", "different results", "no gain", "worse", "cannot be tried"]:
     """Returns the verdict of a proof; "" for a finding that can be tried or tried again."""
     return "" if proof is None or proof.verdict == "not tried" else proof.verdict
 

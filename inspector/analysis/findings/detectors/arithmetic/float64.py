@@ -37,7 +37,7 @@ _FEWEST = 64  # elements; scalars in 64 bits cost little
 
 
 def float64(subject: Subject) -> Iterator[Finding]:
-    """Yields one finding for a program that computes in 64-bit floats though no array that it gets has them."""
+    """Yields one finding for a program that computes in 64-bit floats although its large arguments are narrower."""
     if isinstance(subject.before, Unavailable):
         return
     if any(
@@ -64,7 +64,7 @@ def float64(subject: Subject) -> Iterator[Finding]:
     )
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
-        f"The program computes in 64-bit floats, though no array that it gets has them. `{what}` makes the first array of them,"
+        f"The program computes in 64-bit floats, although its large arguments are narrower. `{what}` makes the first array of them,"
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
         + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
     )
@@ -100,12 +100,14 @@ def _lines(instruction: Instruction) -> list[tuple[Frame, ...]]:
     found, waiting, seen = list[tuple[Frame, ...]](), [instruction], set[int]()
     while waiting:
         each = waiting.pop()
+        if each.row in seen:
+            continue
+        seen.add(each.row)
         if each.frames:
             found.append(each.frames)
-        elif each.row not in seen:
+        else:
             waiting += each.module.callers.get(each.computation.name, ())
-        seen.add(each.row)
-    return sorted(found, key=lambda frames: line_text(frames, is_short=True))
+    return sorted(found, key=lambda frames: (frames[0].file, frames[0].line))
 
 
 def _is_inherited(origin: Instruction) -> bool:

@@ -101,7 +101,7 @@ def _repeated(
     written = [*_first_copies(subject, firsts)]
     own = [copies[number] for number in numbers if copies[number].opcode != "get-tuple-element"]
     kernels = _kernels([*own, *written])
-    saved = dict.fromkeys(kernels, _saved_part(subject, kernels, written) if kernels else 1.0)
+    saved = dict.fromkeys(kernels, _saved_part(subject, kernels, written))
     for number in numbers:
         if copies[number] not in own:
             fusion = copies[number].operands[0].name

@@ -45,9 +45,7 @@ _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.{})  # keeps the pro
 _ALL, _OF_WEIGHTS, _NONE = "dots_saveable", "dots_with_no_batch_dims_saveable", "none"
 """Policies that keep the results of all products, or not those of batched ones, such as the scores of an attention; or no checkpoint."""
 
-_REMEDY_OF_NONE = (
-    "f(...)  # without jax.checkpoint: it also repeats operations between the products, which take as long"
-)
+_REMEDY_OF_NONE = "f(...)  # without jax.checkpoint, which also repeats the operations between the products"
 _MORE_WITHOUT = 1.2  # times the gain of a policy, for which no checkpoint is better: it keeps more
 _FREE = frozenset({"parameter", "constant", "broadcast", "bitcast", "get-tuple-element", "tuple", "iota"})
 
@@ -123,7 +121,7 @@ def _without_checkpoint(subject: Subject) -> _Kept | None:
             return None
         kernels[name] = 1.0
         kept += instruction.shape.byte_size
-    return _Kept(_NONE, kernels, kept, 0.0, 0.0, is_upper_bound=False)
+    return _Kept(_NONE, kernels, kept, 0.0, 0.0, is_upper_bound=False) if kernels else None
 
 
 def _batched(subject: Subject) -> frozenset[str]:

@@ -228,8 +228,7 @@ def _ends(element: Value) -> Iterator[Value]:
 
 def _cuts(user: Instruction, array: Instruction) -> bool:
     """Reports whether an operation takes a part of an array along a split dimension: its exchanges are its own, and no way back."""
-    within = split_dimensions(array.sharding)
-    return user.opcode in _CUTTING and not _is_alike(user, array, within or range(len(array.shape.dimensions)))
+    return user.opcode in _CUTTING and not _is_alike(user, array, split_dimensions(array.sharding))
 
 
 def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, ...] | None:

@@ -16,17 +16,18 @@ from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.storage import FLOATS
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
+from inspector.hlo.shape import element_bits
 from inspector.hlo.source import merged_names
 from inspector.support.units import format_bytes
 
 _UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
 _MOST_COMBINED = 12
 """Arrays of which any may be combined."""
-_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 _CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 
 
@@ -37,13 +38,11 @@ class _Deferred(NamedTuple):
       loop: the loop.
       call: the function of `jax.lax`.
       is_stacked: whether the loop stacks its results; otherwise it combines them.
-      widening: the size of an element that the loop keeps, relative to that of the all-reduce.
     """
 
     loop: Instruction
     call: str
     is_stacked: bool
-    widening: float = 1.0
 
 
 def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
@@ -54,10 +53,12 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
       kind: the kind of the findings.
     """
     known: dict[str, _Deferred | None] = {}
+    widening: dict[str, float] = {}
     elements: dict[str, list[int]] = {}
     for value, name in subject.calls.values(("all-reduce",)) if subject.calls is not None else ():
-        deferred = _deferred(value)
-        known[name] = _both(known.get(name, deferred), deferred)
+        deferred, wider = _deferred(value) or (None, 1.0)
+        known[name] = deferred if known.get(name, deferred) == deferred else None
+        widening[name] = max(wider, widening.get(name, 1.0))
         elements.setdefault(name, []).append(math.prod(value.instruction.shape.dimensions))
     groups: dict[_Deferred, list[_Member]] = {}
     left = list[Collective]()
@@ -68,7 +69,7 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
             continue
         if len(found) == 1 and None not in found:
             groups.setdefault(next(deferred for deferred in found if deferred is not None), []).append(
-                _Member(each, names)
+                _Member(each, names, max(widening[name] for name in names))
             )
         elif not known.keys() & {*names}:
             left.append(each)
@@ -78,23 +79,23 @@ def deferred_collectives(subject: Subject, kind: str) -> Iterator[Finding]:
     for name, one in known.items():
         if one is not None and matched[name] < sum(elements[name]) / 2:
             for each in _of_sizes(left, elements[name]):
-                groups.setdefault(one, []).append(_Member(each, (name,)))
+                groups.setdefault(one, []).append(_Member(each, (name,), widening[name]))
     for deferred, members in groups.items():
         yield _finding(subject, kind, deferred, members)
 
 
-def _both(one: _Deferred | None, other: _Deferred | None) -> _Deferred | None:
-    """Returns how a loop keeps the results of two all-reduces of one name; None if it differs."""
-    if one is None or other is None or one[:-1] != other[:-1]:
-        return None
-    return max(one, other, key=lambda each: each.widening)
-
-
 class _Member(NamedTuple):
-    """A compiled all-reduce, with JAX's names of those that became it."""
+    """A compiled all-reduce.
+
+    Attributes:
+      collective: the all-reduce.
+      names: JAX's names of those that became it.
+      widening: the size of an element that the loop keeps, relative to that of the all-reduce.
+    """
 
     collective: Collective
     names: tuple[str, ...]
+    widening: float
 
 
 def _of_sizes(collectives: Sequence[Collective], elements: Sequence[int]) -> list[Collective]:
@@ -137,25 +138,30 @@ def _finding(subject: Subject, kind: str, deferred: _Deferred, found: Sequence[_
         + "; total must start at zero" * (deferred.call == "psum")
     )
     names = dict.fromkeys(name for each in found for name in each.names)
-    exchanges = [each for each in subject.exchanges if each.collective in members]
+    exchanges = {each.collective.name: each for each in subject.exchanges}
+    instead_s = sum(
+        _once_s(exchanges[each.collective.name], deferred, each.widening)
+        for each in found
+        if each.collective.name in exchanges
+    )
     return subject.finding(
         kind, title, remedy, saved={each.name: 1.0 for each in members},
-        instead_s=sum(_once_s(each, deferred) for each in exchanges), frames=first.origin.frames,
+        instead_s=instead_s, frames=first.origin.frames,
         edits=(DeferCollectives(tuple(names)),),
     )  # fmt: skip
 
 
-def _once_s(exchange: Exchange, deferred: _Deferred) -> float:
+def _once_s(exchange: Exchange, deferred: _Deferred, widening: float) -> float:
     """Returns the seconds of the collective after the loop, in each run of the loop: if results are stacked, it has the data of all iterations."""
     known = trip_count(deferred.loop)
     trips = exchange.executions if isinstance(known, Unavailable) or not known else known
     sent_s = float(exchange.price.known_s) - exchange.latency_s
-    times = deferred.widening * (trips if deferred.is_stacked else 1)
+    times = widening * (trips if deferred.is_stacked else 1)
     return (exchange.latency_s + sent_s * times) * exchange.executions / trips
 
 
-def _deferred(value: Value) -> _Deferred | None:
-    """Returns how a loop keeps the result of an all-reduce; None if it uses it for anything else."""
+def _deferred(value: Value) -> tuple[_Deferred, float] | None:
+    """Returns how a loop keeps the result of an all-reduce, and in how much wider a type; None if it uses it for anything else."""
     reduction = value.instruction.to_apply
     loops = [number for number, call in enumerate(value.calls) if call.opcode == "while"]
     if reduction is None or reduction.root.opcode not in _CALLS or not loops:
@@ -175,14 +181,8 @@ def _deferred(value: Value) -> _Deferred | None:
     carried = [kept.operand(0)] if is_stacked else [*kept.operands]
     if not any(_is_carried(each, kept, calls) for each in carried):
         return None
-    widening = _item_bytes(kept.instruction) / _item_bytes(value.instruction)
-    return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked, widening)
-
-
-def _item_bytes(instruction: Instruction) -> float:
-    """Returns the bytes of an element of an array."""
-    shape = instruction.shape
-    return shape.byte_size / max(1, math.prod(shape.dimensions))
+    widening = element_bits(kept.instruction.shape.element_type) / element_bits(value.instruction.shape.element_type)
+    return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked), widening
 
 
 def _is_passed(user: Value, number: int, is_sum: bool) -> bool:
@@ -197,7 +197,7 @@ def _widens(user: Instruction) -> bool:
     if user.opcode != "convert":
         return False
     before, after = (each.shape.element_type for each in (user.operands[0], user))
-    return before in _FLOATS and after in _FLOATS and _item_bytes(user) > _item_bytes(user.operands[0])
+    return before in FLOATS and after in FLOATS and element_bits(after) > element_bits(before)
 
 
 def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:

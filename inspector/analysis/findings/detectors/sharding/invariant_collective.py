@@ -29,7 +29,7 @@ from inspector.support.units import format_array, format_bytes, format_list
 KIND = "invariant-collective"
 _MOST_NAMED = 3
 _CALLS = frozenset(
-    {"psum", "psum_invariant", "pmax", "pmin", "all_gather", "psum_scatter", "reduce_scatter", "ppermute", "all_to_all"}
+    {"psum", "psum_invariant", "pmax", "pmin", "all_gather", "psum_scatter", "reduce_scatter", "ppermute"}
 )
 _CONCATENATING = frozenset({"parameter", "concatenate", "bitcast", "reshape"})
 _UNKNOWN_LENGTH = Unavailable("the length of the loop is unknown, so the times of both programs cannot be compared")
@@ -88,16 +88,19 @@ def _member(subject: Subject, collective: Collective) -> _Member | None:
     if len(combined) == len(unchanged) + 1 and len(instruction.operands) == 1:
         joins = (instruction.operands[0].name, *moving_behind(instruction))
     elif len(instruction.operands) > 1:
-        joins = tuple(dict.fromkeys(_joining(instruction)))
+        joins = tuple(_joining(instruction))
     return _Member(collective, found, _arguments(subject, found.sources), calls, part, joins)
 
 
-def _joining(collective: Instruction) -> Iterator[str]:
-    """Yields the kernels behind a collective that only join results which the loop does not change, such as halos."""
-    for reader in readers_of(collective):
-        if only_moves(reader) and invariant(reader).loops:
-            yield reader.name
-            yield from _joining(reader)
+def _joining(collective: Instruction) -> list[str]:
+    """Returns the kernels behind a collective that only join results which the loop does not change, such as halos."""
+    found, waiting = dict[str, None](), [collective]
+    while waiting:
+        for reader in readers_of(waiting.pop()):
+            if reader.name not in found and only_moves(reader) and invariant(reader).loops:
+                found[reader.name] = None
+                waiting.append(reader)
+    return [*found]
 
 
 def _calls_behind(collective: Instruction) -> tuple[str, ...]:

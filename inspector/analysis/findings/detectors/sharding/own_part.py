@@ -120,16 +120,17 @@ def _part_of_gather(gather: Value, dimension: int, places: Mapping[int, int], co
                 part = user.instruction.shape
                 continue
             after = _dimension_after(user.instruction, number, at)
-            if after is None or tracked.setdefault(user, after) != after:
+            if after is None or tracked.get(user, after) != after:
                 return None
-            if user not in waiting and user != value:
+            if user not in tracked:
+                tracked[user] = after
                 waiting.append(user)
     between = tuple(each for each in tracked if each != gather)
     return None if part == gather.instruction.shape else _OwnPart(gather, dimension, part, between)
 
 
 def _dimension_after(user: Instruction, number: int, dimension: int) -> int | None:
-    """Returns the dimension of an operation's result that a dimension of its operand becomes; None if the operation combines its rows."""
+    """Returns the position of an operand's dimension in the result; None if the operation combines its rows."""
     opcode, before, after = user.opcode, user.operands[number].shape.dimensions, user.shape.dimensions
     if opcode == "transpose":
         return [*user.dimensions].index(dimension)
@@ -165,7 +166,7 @@ def _is_sum_or_gather(collective: Instruction) -> bool:
 
 
 def compiled_collectives(subject: Subject, value: Value) -> list[Collective]:
-    """Returns what XLA compiled of the collectives with a name and lines; [] if it made others of them, or combined them with others."""
+    """Returns the compiled collectives with the name and the lines of one; [] if XLA changed or combined them."""
     before, name, lines = value.instruction, full_name(value), lines_of(value.instruction.frames)
     return [
         each
@@ -189,17 +190,18 @@ def _finding(
     edits: tuple[Edit, ...] | None = None
     if before.opcode == "all-gather":
         if own.between:
-            what = f"gathers {array} of each device, and each device then only takes its own part of what it computes from it, for each row alone."
-            remedy = f"Compute with the operand of jax.lax.{call}, and leave out the slice: the result is the same."
+            what = f"gathers {array} of each device, computes each row independently, and each device then keeps only its own part."
+            remedy = f"Compute with the operand of jax.lax.{call} and remove the slice. Slice other arrays that have all rows first."
         else:
             what = f"gathers {array} of each device, and each device then only takes its own part again."
             remedy = f"Use the operand of jax.lax.{call} instead of the part: it is the same."
         for each in collectives:
             saved |= dict.fromkeys(_kernels_behind(subject, each), 1.0)
         count = before.shape.dimensions[own.dimension] // before.operands[0].shape.dimensions[own.dimension]
-        for name in subject.kernels.of(full_name(each) for one in owns for each in one.between):
+        for name in _kernels_between(subject, [each for one in owns for each in one.between]):
             saved.setdefault(name, 1 - 1 / count)
-        edits = (KeepOwnParts((full_name(own.value),), stacks_of(one.value.instruction.frames for one in owns)),)
+        stacks = stacks_of(one.value.instruction.frames for one in owns)
+        edits = (KeepOwnParts((full_name(own.value),), tuple(before.shape.dimensions), stacks),)
     else:
         what = f"adds up {array} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
         remedy = f"jax.lax.psum_scatter(x, axis, scatter_dimension={own.dimension}, tiled=True)  # instead of psum and the slice"
@@ -211,6 +213,24 @@ def _finding(
     yield subject.finding(
         kind, f"The `{call}`{subject.at_line(before.frames)}{times} {what}", remedy, saved=saved, frames=before.frames, edits=edits,
     )  # fmt: skip
+
+
+def _kernels_between(subject: Subject, values: Sequence[Value]) -> Iterator[str]:
+    """Yields the kernels of operations on gathered arrays: those with a name, lines and size of one."""
+    wanted = {(full_name(each), lines_of(each.instruction.frames), _elements(each.instruction)) for each in values}
+    for each in subject.kernels.named({name for name, _, _ in wanted}):
+        kernel = subject.kernels.kernel(each)
+        if kernel is not None and any(
+            name in merged_names(each.op_name)
+            and size == _elements(each)
+            and is_same_line(lines_of(each.frames), lines)
+            for name, lines, size in wanted
+        ):
+            yield kernel
+
+
+def _elements(instruction: Instruction) -> int:
+    return math.prod(instruction.shape.dimensions)
 
 
 def _saved_by_scatter(subject: Subject, collective: Collective, own: _OwnPart) -> Mapping[str, float]:
