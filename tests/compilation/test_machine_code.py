@@ -72,12 +72,12 @@ def test_names_and_lines_do_not_count(target: str) -> None:
         (CPU, "xla_backend_optimization_level", 0),
         (CPU, "xla_llvm_disable_expensive_passes", True),
         (CPU, "xla_dump_max_hlo_modules", 3),
-        pytest.param("gpu:h100:1", "xla_gpu_ftz", True, marks=needs_gpu),
+        pytest.param("gpu:h100:1", "xla_gpu_ftz", True, marks=[needs_gpu, pytest.mark.slow]),
         pytest.param("gpu:h100:1", "xla_backend_optimization_level", 0, marks=[needs_gpu, pytest.mark.slow]),
         pytest.param("gpu:h100:1", "xla_llvm_disable_expensive_passes", True, marks=[needs_gpu, pytest.mark.slow]),
-        pytest.param("gpu:h100:1", "xla_dump_max_hlo_modules", 3, marks=needs_gpu),
-        pytest.param("tpu:v5e:1x1", "xla_jf_vliw_scheduler", False, marks=needs_tpu),
-        pytest.param("tpu:v5e:1x1", "xla_dump_max_hlo_modules", 3, marks=needs_tpu),
+        pytest.param("gpu:h100:1", "xla_dump_max_hlo_modules", 3, marks=[needs_gpu, pytest.mark.slow]),
+        pytest.param("tpu:v5e:1x1", "xla_jf_vliw_scheduler", False, marks=[needs_tpu, pytest.mark.slow]),
+        pytest.param("tpu:v5e:1x1", "xla_dump_max_hlo_modules", 3, marks=[needs_tpu, pytest.mark.slow]),
     ],
 )
 def test_a_flag_changes_the_code_where_its_text_is_another(target: str, flag: str, value: Any) -> None:

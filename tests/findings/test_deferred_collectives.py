@@ -165,6 +165,7 @@ def test_gradients_that_are_averaged_in_each_iteration() -> None:
     assert proof.gain_s < 1.1 * (before - after)
 
 
+@pytest.mark.slow
 def test_an_average_after_the_loop_has_the_same_values() -> None:
     fun, args = accumulated(lambda g: lax.pmean(g, "d"))
     found = inspector.lower(fun, *args).compile(target="cpu:8").findings(kinds=[KIND])

@@ -492,7 +492,11 @@ def test_slices_of_a_loop_that_are_not_rewritten(fun: Any) -> None:
 @pytest.mark.parametrize("write", [masked, sliced])
 @pytest.mark.parametrize("is_carried", [True, False])
 @pytest.mark.parametrize(
-    "target", [pytest.param("gpu:h100:1", marks=needs_gpu), pytest.param("tpu:v5e:1x1", marks=needs_tpu)]
+    "target",
+    [
+        pytest.param("gpu:h100:1", marks=needs_gpu),
+        pytest.param("tpu:v5e:1x1", marks=[needs_tpu, pytest.mark.slow]),
+    ],
 )
 def test_the_gain_of_slices_of_a_loop_is_that_by_hand(target: str, is_carried: bool, write: Any) -> None:
     memories, weights = (jax.ShapeDtypeStruct((4, rows, 512), jnp.float32) for rows in (16384, 512))
@@ -535,6 +539,7 @@ def in_window(window: Any, state: Any, i: Any) -> Any:
     return jax.lax.dynamic_update_slice(window, state[:, None], (0, i % 2048, 0, 0))
 
 
+@pytest.mark.slow
 @needs_tpu
 @pytest.mark.parametrize("write", [appended, one_position])
 def test_the_gain_of_kernels_that_compute_more_on_tpus(write: Any) -> None:

@@ -50,6 +50,7 @@ def test_dimensions_just_above_a_multiple(fun: Any, args: Any, words: str, part:
     assert finding.caution
 
 
+@pytest.mark.slow
 def test_the_proof_shortens_the_arguments() -> None:
     (finding,) = found(KIND, product, of(4096, 1025), of(1025, 4096), roofs=V5E)
     proof = finding.prove(run=True)

@@ -188,6 +188,7 @@ def test_squared_differences(fun: Any, args: tuple[Any, ...]) -> None:
     assert isinstance(finding.edits, Unavailable)
 
 
+@pytest.mark.slow
 @needs_gpu
 def test_the_code_for_squared_differences_computes_the_same() -> None:
     for fun, shapes in ((distances, ((320, 256), (240, 256))), (of_each_batch, ((3, 512, 256), (3, 384, 256)))):

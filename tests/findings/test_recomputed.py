@@ -181,7 +181,7 @@ def attend(x: Any, w: Any) -> Any:
 @pytest.mark.parametrize(
     ("block", "args"),
     [
-        (attend, SQUARE),
+        pytest.param(attend, SQUARE, marks=pytest.mark.slow),
         (
             lambda x, w: x + jax.nn.relu(x @ w) @ w.T,
             (jax.ShapeDtypeStruct((4, 256, 1024), BF16), jax.ShapeDtypeStruct((8192, 256), BF16)),

@@ -566,7 +566,7 @@ STACKED = array((3, 256, 1024), None, None, "m", mesh=TWO), array((3, 1024, 256)
         (constrained_hidden_of_layers, STACKED, "cpu:8"),
         (constrained_hidden_of_a_step, (UP, DOWN), "cpu:8"),
         pytest.param(constrained_hidden_of_a_step, (UP, DOWN), "gpu:h100:8", marks=needs_gpu),
-        pytest.param(constrained_hidden_of_a_step, (UP, DOWN), "tpu:v5e:2x4", marks=needs_tpu),
+        pytest.param(constrained_hidden_of_a_step, (UP, DOWN), "tpu:v5e:2x4", marks=[needs_tpu, pytest.mark.slow]),
     ],
 )
 def test_a_constraint_between_split_products(program: Any, weights: Any, target: str) -> None:
@@ -615,7 +615,12 @@ def gradient_of_a_detour(up: Any, down: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("tpu:v5e:2x4", marks=needs_tpu)]
+    "target",
+    [
+        "cpu:8",
+        pytest.param("gpu:h100:8", marks=needs_gpu),
+        pytest.param("tpu:v5e:2x4", marks=[needs_tpu, pytest.mark.slow]),
+    ],
 )
 def test_a_detour_of_a_product_that_is_split(target: str) -> None:
     (finding,) = found((gradient_of_a_detour, (UP, DOWN, ROWS)), target)

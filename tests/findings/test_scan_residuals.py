@@ -143,6 +143,7 @@ def test_a_function_that_cannot_be_traced_again() -> None:
     assert str(finding.prove()) == "cannot be tried: tracing the function again failed: RuntimeError: only once"
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_values_in_vmem_take_no_main_memory() -> None:
     ws = jax.ShapeDtypeStruct((16, 256, 256), jnp.float32), jax.ShapeDtypeStruct((16, 256, 256), jnp.float32)

@@ -179,6 +179,7 @@ def test_sorts_that_are_needed(fun: Any) -> None:
     assert not all_found(KIND, fun, LINE)
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_only_memory_proves_a_sort_on_a_tpu() -> None:
     """The proof selects the values, and has no sort."""

@@ -49,6 +49,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_tpus_write_images_in_their_order() -> None:
     def features(w: jax.Array, x: jax.Array) -> jax.Array:

@@ -107,6 +107,7 @@ def test_weights_do_not_shrink_with_the_rows() -> None:
     assert finding.share < 0.01  # the product's time is that of reading its weights
 
 
+@pytest.mark.slow
 @needs_tpu
 def test_exchanges_of_padding() -> None:
     program = compiled_for_tpus(uneven.gathered_rows())

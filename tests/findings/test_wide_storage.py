@@ -302,7 +302,7 @@ def test_arguments(program: Callable[[], Program], title: str) -> None:
     assert proof.gain_bytes <= finding.gain_bytes
 
 
-@pytest.mark.parametrize("donate", [True, False])
+@pytest.mark.parametrize("donate", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_cache_that_is_returned(donate: bool) -> None:
     fun, args = cache_that_is_returned(donate)
     (finding,) = all_found(KIND, fun, *args, roofs=H100)
