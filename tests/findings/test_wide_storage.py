@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import Unavailable
+from inspector.stages.findings import module_before
 from tests.absent import needs_gpu
 from tests.findings import sharded
 from tests.findings.examined import all_found, found, peak
@@ -523,3 +524,21 @@ def test_a_mask_that_writes_wide_values() -> None:
         return cache, new.astype(NARROW) @ cache.astype(NARROW).T
 
     assert not all_found(KIND, attend, f32(2048, 64), f32(1, 64), jax.ShapeDtypeStruct((), jnp.int32), roofs=H100)
+
+
+def test_a_loop_that_selects_wide_values_keeps_them() -> None:
+    """The proof must not round the other operand of a selection."""
+
+    def fun(xs: Any, y: Any, mask: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            return (c.astype(NARROW) + x).astype(jnp.float32), (jnp.where(mask, c, y) ** 2).sum()
+
+        return lax.scan(step, xs[0].astype(jnp.float32), xs)
+
+    args = jax.ShapeDtypeStruct((64, 512, 64), NARROW), f32(512, 64), jax.ShapeDtypeStruct((512, 64), jnp.bool_)
+    finding, *_ = all_found(KIND, fun, *args, roofs=H100)
+    changed = finding.prove(run=False).compiled
+    assert changed is not None
+    module = module_before(changed.program)
+    assert not isinstance(module, Unavailable)
+    assert {each.shape.element_type for each in module.instructions() if each.opcode == "select"} == {"f32"}

@@ -91,9 +91,8 @@ class _Narrowing:
             if user.name == "stablehlo.dynamic_update_slice":
                 self._convert(user, 1, self._narrow)
             self.store(user.results[0])
-        elif (
-            user.name == _SELECT and number > 0 and self._results
-        ):  # elsewhere the other operand may need the wide type
+        elif user.name == _SELECT and number > 0 and self._results:
+            # Elsewhere the other operand may need the wide type.
             self._convert(user, 3 - number, self._narrow)
             self.store(user.results[0])
         elif user.name == _SHARD_MAP:
