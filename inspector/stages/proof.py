@@ -303,6 +303,6 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
             return "the results differ", False
         tolerance = max(TOLERANCES.get(a.dtype.name, 0.0), rounded)
         if scaled > tolerance:
-            return f"the results differ by {scaled:.1g} of the largest value, more than {tolerance:.0e}", False
+            return f"the results differ by {scaled:.1e} of the largest value, more than {tolerance:.0e}", False
         worst, most = max(worst, scaled), max(most, tolerance)
     return (f"results agree within {most:.0e}" if worst else "equal results"), True
