@@ -574,3 +574,21 @@ def test_experts_are_split_like_those_of_the_array_beside_them() -> None:
     (finding,) = [*findings, *findings.folded]
     assert "`p['down']` (2 MiB per device)" in finding.title
     assert "P('d')" in finding.remedy
+
+
+@needs_gpu
+def test_the_gain_has_the_gathers_of_new_versions() -> None:
+    """The parameters are split, so that XLA computes the new moments in parts, and gathers them."""
+
+    def step(params: Any, moments: Any, x: Any) -> Any:
+        grads = jax.grad(lambda w: (jnp.tanh(x @ w["up"]) @ w["down"]).mean())(params)
+        moments = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, moments, grads)
+        return jax.tree.map(lambda p, m: p - 1e-3 * m, params, moments), moments
+
+    shapes = {"up": (1024, 4096), "down": (4096, 1024)}
+    params, moments = ({name: array(shape, *spec) for name, shape in shapes.items()} for spec in (("d",), ()))
+    fun = jax.jit(step, donate_argnums=(0, 1), out_shardings=jax.tree.map(lambda a: a.sharding, (params, moments)))
+    lowered = inspector.lower(fun, params, moments, array((2048, 1024), "d"))
+    (finding,) = lowered.compile(target="gpu:h100:8").findings(kinds=["replicated-argument"])
+    assert finding.title.startswith("`moments['down']`, `moments['up']`")
+    assert finding.gain_s == pytest.approx(finding.prove().gain_s, rel=0.2)

@@ -15,7 +15,7 @@ _GATHERS = ("all-gather", "all-gather-start")
 def whole_versions(
     subject: Subject, results: Iterable[tuple[int, int]], device_count: int
 ) -> tuple[list[str], list[Instruction]]:
-    """Returns the kernels that compute results as a whole, and the collectives that gather arrays for them.
+    """Returns the kernels that compute results as a whole, and the collectives that gather these results or arrays for them.
 
     Other kernels may use a device's part of what is gathered.
 
@@ -24,14 +24,16 @@ def whole_versions(
       results: the positions of the results, with the bytes of the whole arrays.
       device_count: number of devices that could have a part each.
     """
-    root, kernels, part = subject.module.entry.root, dict[Instruction, None](), 0
+    root, kernels, gathered, part = subject.module.entry.root, dict[Instruction, None](), list[Instruction](), 0
     for number, size in results:
         part = max(part, size // device_count)
         made = root.operands[number] if root.opcode == "tuple" else root
-        kernels |= dict.fromkeys(
-            each for each in _makers(made) if each.name in subject.points and each.shape.byte_size == size
-        )
-    return [each.name for each in kernels], [*_gathers(kernels, part)]
+        for each in _makers(made):
+            if each.opcode in _GATHERS:
+                gathered.append(each)
+            elif each.name in subject.points and each.shape.byte_size == size:
+                kernels[each] = None
+    return [each.name for each in kernels], [*gathered, *_gathers(kernels, part)]
 
 
 def _makers(value: Instruction) -> Iterator[Instruction]:
