@@ -236,7 +236,7 @@ def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
 def _keep_own_parts(
     module: ir.Module, op_names: Collection[str], dimensions: Sequence[int], stacks: Stacks = ()
 ) -> int:
-    """Computes with the operands of gathers of whose results each device takes its own part later."""
+    """Removes gathers after which each device keeps only its own part. The operations in between run on that part."""
     gathers = _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks)
     wanted = [each for each in gathers if ir.RankedTensorType(each.results[0].type).shape == [*dimensions]]
     return keep_own_parts(module, wanted)

@@ -66,7 +66,7 @@ def _hoist_joined(operation: Any) -> None:
 def _joining(values: Sequence[Any]) -> Any | None:
     """Returns an operation that joins values with others and can be moved out of its loop; None if there is none."""
     users = (use.owner.operation for value in values for use in value.uses)
-    return next((user for user in users if user.name in _JOINING and _needed(user) is not None), None)
+    return next((user for user in users if user.name in _JOINING and _moves(user) is not None), None)
 
 
 def inline_calls(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> None:
@@ -175,7 +175,7 @@ def _hoisted(operation: Any) -> Any | None:
     Returns:
       The moved operation; None if it is not in a loop, or if the loop changes its operands.
     """
-    found = _needed(operation)
+    found = _moves(operation)
     if found is None:
         return None
     loop, known, needed = found
@@ -187,8 +187,8 @@ def _hoisted(operation: Any) -> Any | None:
     return made
 
 
-def _needed(operation: Any) -> tuple[Any, dict[Any, Any], list[Any]] | None:
-    """Returns the loop of an operation, the values in front of it by their names in its body, and the operations to move, in order.
+def _moves(operation: Any) -> tuple[Any, dict[Any, Any], list[Any]] | None:
+    """Returns the loop around an operation, its initial values by the arguments of its body that stay the same, and the operations to move, in order.
 
     None if the operation is not in the body of a loop, or if the loop changes its operands.
     """

@@ -47,16 +47,19 @@ class _OwnPart:
         dimension = ir.IntegerAttr(gather.attributes["all_gather_dim"]).value
         before, after = (_shape(value)[dimension] for value in (gather.operands[0], gather.results[0]))
         self._count = after // before
-        self._rows: list[tuple[Any, int]] = [(gather.results[0], dimension)]
+        self._rows: dict[Any, int] = {gather.results[0]: dimension}
         self._slices: list[Any] = []
 
     def keep(self) -> bool:
         """Computes with a device's part; returns False, without a change, if an operation needs other rows."""
-        if not self._follow() or not all(self._has_rows(value.owner.operation, d) for value, d in self._rows[1:]):
+        if not self._follow():
             return False
-        for value, dimension in self._rows[1:]:
+        computed = [(value, dimension) for value, dimension in self._rows.items() if value != self._gather.results[0]]
+        if not all(self._has_rows(value.owner.operation, dimension) for value, dimension in computed):
+            return False
+        for value, dimension in computed:
             self._shrink_operands(value.owner.operation, dimension)
-        for value, dimension in self._rows[1:]:
+        for value, dimension in computed:
             value.set_type(self._smaller(value, dimension))
         for each in self._slices:
             each.results[0].replace_all_uses_with(each.operands[0])
@@ -66,7 +69,10 @@ class _OwnPart:
         return True
 
     def _follow(self) -> bool:
-        for value, dimension in self._rows:  # grows on the way
+        waiting = [*self._rows]
+        while waiting:
+            value = waiting.pop()
+            dimension = self._rows[value]
             while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
                 inline_callee(self._module, calls[0].operation)
             for user, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
@@ -74,13 +80,11 @@ class _OwnPart:
                     self._slices.append(user)
                     continue
                 after = _row_after(user, number, dimension)
-                if after is None:
+                if after is None or self._rows.get(user.results[0], after) != after:
                     return False
-                known = [d for each, d in self._rows if each == user.results[0]]
-                if known and known[0] != after:
-                    return False
-                if not known:
-                    self._rows.append((user.results[0], after))
+                if user.results[0] not in self._rows:
+                    self._rows[user.results[0]] = after
+                    waiting.append(user.results[0])
         return bool(self._slices)
 
     def _has_rows(self, operation: Any, dimension: int) -> bool:
@@ -92,8 +96,7 @@ class _OwnPart:
         if operation.name not in _BY_ELEMENT:
             return []
         result = _shape(operation.results[0])
-        known = [value for value, _ in self._rows]
-        return [each for each in operation.operands if _shape(each) == result and all(each != one for one in known)]
+        return [each for each in operation.operands if _shape(each) == result and each not in self._rows]
 
     def _takes_part(self, user: Any, dimension: int) -> bool:
         """Reports whether a slice has the size of a device's part, at a computed place."""
@@ -114,7 +117,7 @@ class _OwnPart:
         """Gives the other operands of an elementwise operation, such as constants, the size of the part."""
         others = self._others(operation)
         for number, operand in enumerate(operation.operands):
-            if all(operand != each for each in others):
+            if operand not in others:
                 continue
             maker, at = operand.owner.operation, ir.InsertionPoint(operation)
             smaller = self._smaller(operand, dimension)
@@ -152,7 +155,7 @@ def _row_after(user: Any, number: int, dimension: int) -> int | None:
         return int([*ir.DenseI64ArrayAttr(user.attributes["broadcast_dimensions"])][dimension])
     if user.name == "stablehlo.reduce":
         removed = [*ir.DenseI64ArrayAttr(user.attributes["dimensions"])]
-        return None if number or dimension in removed else dimension - sum(each < dimension for each in removed)
+        return None if number or dimension in removed else _left(dimension, removed)
     if user.name == "stablehlo.reshape":
         rows = math.prod(before[:dimension])
         found = [d for d, size in enumerate(after) if math.prod(after[:d]) == rows and size == before[dimension]]
@@ -168,7 +171,12 @@ def _row_of_product(product: Any, number: int, dimension: int) -> int | None:
     if numbers.lhs_batching_dimensions or dimension in contracted:
         return None
     others = len(_shape(product.operands[0])) - len(numbers.lhs_contracting_dimensions)
-    return dimension - sum(each < dimension for each in contracted) + number * others
+    return _left(dimension, contracted) + number * others
+
+
+def _left(dimension: int, removed: Iterable[int]) -> int:
+    """Returns the number of a dimension without others before it."""
+    return dimension - sum(each < dimension for each in removed)
 
 
 def _shape(value: Any) -> list[int]:

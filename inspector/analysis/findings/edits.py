@@ -184,7 +184,7 @@ class DeferCollectives:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeepOwnParts:
-    """Computes with the operands of `all_gather`s of whose results each device takes its own part later.
+    """Removes `all_gather`s after which each device keeps only its own part, and the slices. The operations in between run on that part.
 
     Attributes:
       op_names: JAX's names of the collectives.

@@ -18,7 +18,7 @@ _LEAST_COMPILE_SHARE = 0.25
 _FIRST = "over-memory"
 _LEAST_BYTES, _LEAST_S = 1024, 1e-9
 _LEAST_RETRACED_S = 0.1
-_FULL, _LEAST_MEMORY_WEIGHT = 0.5, 0.25  # a device half full needs its memory; below, memory counts less beside time
+_FULL, _LEAST_MEMORY_WEIGHT = 0.5, 0.25  # below this share of the device's memory, savings of memory count less
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -126,7 +126,7 @@ class Finding:
         return f"<{self.kind}: {self.title} Gain: {self.gain}{place}>"
 
 
-def memory_weight(fullness: float | None) -> float:
+def _memory_weight(fullness: float | None) -> float:
     """Returns how much a share of the peak memory counts beside a share of the time, from 1/4 to 1.
 
     Args:
@@ -145,7 +145,7 @@ def ranked(findings: Sequence[Finding], fullness: float | None = None) -> list[F
       findings: the findings of one program.
       fullness: its peak memory relative to the device's memory; None if that is unknown.
     """
-    of_memory = memory_weight(fullness)
+    of_memory = _memory_weight(fullness)
 
     def key(each: Finding) -> tuple[bool, float, float, int, str, str]:
         share = each.share / 2 if each.is_upper_bound or each.is_of_iteration else each.share

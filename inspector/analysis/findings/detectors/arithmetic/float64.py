@@ -1,4 +1,4 @@
-"""64-bit floats in a program whose arrays are all narrower: a NumPy array or scalar, or a dtype, widened them by accident."""
+"""64-bit floats in a program whose large arguments are all narrower: a NumPy array or scalar, or a dtype, widened them by accident."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
 _IN_PARTS = " XLA adds up a product in parts, and may choose more of them in 32 bits, which then gain less."
 _IN_PAIRS = " TPUs compute a 64-bit float as a pair of 32-bit ones. The gain is a rough estimate: prove it."
-_GIVEN = frozenset({"constant", "iota", "convert", "parameter"})
+_NOT_COMPUTED = frozenset({"constant", "iota", "convert", "parameter"})
 _BITS = ("u32", "u64")
 _NAMED = 3
 _OF_PAIRS = 0.05  # time of an operation on one float32, relative to that on a pair
@@ -54,14 +54,15 @@ def float64(subject: Subject) -> Iterator[Finding]:
     known = [name for name in kernels if not isinstance(subject.seconds([name]), Unavailable)]
     origins = [i for i in written if not any(_has_wide(operand.shape) for operand in i.operands)]
     origins = [i for i in origins if not _is_inherited(i)] or origins
-    first = next((i for i in (*origins, *written) if any(_lines(i))), written[0])
+    first = next((i for i in (*origins, *written) if _lines(i)), written[0])
     lines = [*_lines(first), *(frames for i in origins if i is not first for frames in _lines(i))]
     frames = lines[0] if lines else ()
-    others = dict.fromkeys(
+    own_place = line_text(frames, is_short=True)
+    others = [
         place
-        for each in lines[1:]
-        if (place := line_text(each, is_short=True)) and place != line_text(frames, is_short=True)
-    )
+        for place in dict.fromkeys(line_text(each, is_short=True) for each in lines)
+        if place not in ("", own_place)
+    ]
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
         f"The program computes in 64-bit floats, although its large arguments are narrower. `{what}` makes the first array of them,"
@@ -118,7 +119,7 @@ def _is_inherited(origin: Instruction) -> bool:
         and any(
             _has_wide(each.instruction.shape)
             and each.instruction is not origin
-            and moved_from(each).instruction.opcode not in _GIVEN
+            and moved_from(each).instruction.opcode not in _NOT_COMPUTED
             for each in user.operands
         )
         for user in users

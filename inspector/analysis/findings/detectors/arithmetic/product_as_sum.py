@@ -406,17 +406,17 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[s
         if not isinstance(algorithm, Algorithm):
             return kernels, 0.0
         own = math.prod(_reduced(subject, each, kernels[0])) / math.prod(each.sizes) if kernels else 1.0
-        moved = own * sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
+        moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
         per_product = max(
-            own * each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
+            each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
         if each.is_distance:
-            squared = own * sum(array.instruction.shape.byte_size for array in each.factors)
+            squared = sum(array.instruction.shape.byte_size for array in each.factors)
             if not _is_read_by_fusions(subject, kernels):
                 # The product is written, and read to add the sums of squares.
-                squared += own * 2 * each.value.instruction.shape.byte_size
+                squared += 2 * each.value.instruction.shape.byte_size
             per_product += squared / peak.memory_bytes_per_s
-        needed += per_product * _executions(subject, kernels)
+        needed += own * per_product * _executions(subject, kernels)
     return kernels, max(0.0, 1 - needed / spent) if spent else 0.0
 
 

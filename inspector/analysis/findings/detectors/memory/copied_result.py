@@ -99,14 +99,13 @@ def _repeated(
     ]
     more = f", and {len(pairs) - _MOST_NAMED} more" if len(pairs) > _MOST_NAMED else ""
     written = [*_first_copies(subject, firsts)]
-    own = [copies[number] for number in numbers if copies[number].opcode != "get-tuple-element"]
-    kernels = _kernels([*own, *written])
+    inside = [copies[number] for number in numbers if copies[number].opcode == "get-tuple-element"]
+    kernels = _kernels([*(copies[n] for n in numbers if copies[n].opcode != "get-tuple-element"), *written])
     saved = dict.fromkeys(kernels, _saved_part(subject, kernels, written))
-    for number in numbers:
-        if copies[number] not in own:
-            fusion = copies[number].operands[0].name
-            part = copies[number].shape.byte_size / max(1.0, subject.accessed(fusion))
-            saved[fusion] = min(1.0, saved.get(fusion, 0.0) + part)
+    for each in inside:
+        fusion = each.operands[0].name
+        part = each.shape.byte_size / max(1.0, subject.accessed(fusion))
+        saved[fusion] = min(1.0, saved.get(fusion, 0.0) + part)
     return subject.finding(
         KIND,
         f"{', '.join(pairs[:_MOST_NAMED])}{more}: each execution writes the same values again ({format_bytes(size)}).",

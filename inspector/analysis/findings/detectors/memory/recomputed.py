@@ -42,11 +42,11 @@ _MOVES_OF_FUNCTION = (
 # products of 1,024 features gain, and those of 512 in bfloat16 and of 768 in float32 do not.
 _BYTES_OF_TPUS = {"f32": 6, "bf16": 4}
 _REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.{})  # keeps the products{}"
-_ALL, _OF_WEIGHTS, _NONE = "dots_saveable", "dots_with_no_batch_dims_saveable", "none"
+_ALL, _OF_WEIGHTS, _NO_CHECKPOINT = "dots_saveable", "dots_with_no_batch_dims_saveable", "none"
 """Policies that keep the results of all products, or not those of batched ones, such as the scores of an attention; or no checkpoint."""
 
-_REMEDY_OF_NONE = "f(...)  # without jax.checkpoint, which also repeats the operations between the products"
-_MORE_WITHOUT = 1.2  # times the gain of a policy, for which no checkpoint is better: it keeps more
+_REMEDY_WITHOUT = "f(...)  # without jax.checkpoint, which also repeats the operations between the products"
+_LEAST_RATIO = 1.2  # of the gain without a checkpoint to that of a policy, which keeps less in memory
 _FREE = frozenset({"parameter", "constant", "broadcast", "bitcast", "get-tuple-element", "tuple", "iota"})
 
 
@@ -100,7 +100,7 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     best = next((kept for kept in possible if kept is not None and _is_worth(subject, peak, room, kept)), None)
     whole = _without_checkpoint(subject) if subject.compiled.program.platform == "gpu" else None
     if whole is not None and _is_worth(subject, peak, room, whole):
-        least_s = 0.0 if best is None else _MORE_WITHOUT * best.saved_s(subject, peak)
+        least_s = 0.0 if best is None else _LEAST_RATIO * best.saved_s(subject, peak)
         best = whole if whole.saved_s(subject, peak) > least_s else best
     if best is not None:
         yield _finding(subject, peak, room, best)
@@ -121,7 +121,7 @@ def _without_checkpoint(subject: Subject) -> _Kept | None:
             return None
         kernels[name] = 1.0
         kept += instruction.shape.byte_size
-    return _Kept(_NONE, kernels, kept, 0.0, 0.0, is_upper_bound=False) if kernels else None
+    return _Kept(_NO_CHECKPOINT, kernels, kept, 0.0, 0.0, is_upper_bound=False) if kernels else None
 
 
 def _batched(subject: Subject) -> frozenset[str]:
@@ -205,18 +205,19 @@ def _finding(subject: Subject, peak: Peak, room: int, kept: _Kept) -> Finding:
     whole = subject.seconds(kept.kernels)
     frames = next((f for name in kept.kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first at {line_text(frames, is_short=True)}," if frames else ""
-    is_whole = kept.policy == _NONE
+    is_whole = kept.policy == _NO_CHECKPOINT
     title = (
         f"{counted(len(kept.kernels), 'kernel')}{'' if is_whole else ' with products'}{place} repeat{'s' if len(kept.kernels) == 1 else ''}"
         f" the forward pass for the backward pass, though the results fit into memory:"
         f" {format_bytes(subject.peak_bytes + kept.kept)} of {format_bytes(room)}."
     )
-    remedy = _REMEDY.format(kept.policy, " without batch dimensions" if kept.policy == _OF_WEIGHTS else "")
+    batched = " without batch dimensions" * (kept.policy == _OF_WEIGHTS)
+    remedy = _REMEDY_WITHOUT if is_whole else _REMEDY.format(kept.policy, batched)
     return subject.finding(
-        KIND, title, _REMEDY_OF_NONE if is_whole else remedy, instructions=kept.kernels, frames=frames,
+        KIND, title, remedy, instructions=kept.kernels, frames=frames,
         saved_part=0.0 if isinstance(whole, Unavailable) else saved_s / whole,
         is_upper_bound=kept.is_upper_bound or kept.policy == _OF_WEIGHTS, gain_bytes=-int(kept.kept),
-        caution=f"It costs up to {format_bytes(kept.kept)}. Keep it if the batch is going to grow.",
+        caution=f"It costs {'about' if is_whole else 'up to'} {format_bytes(kept.kept)}. Keep it if the batch is going to grow.",
         edits=(TraceAgain(WhatIf(checkpoint=kept.policy)),),
     )  # fmt: skip
 

@@ -227,7 +227,7 @@ def _ends(element: Value) -> Iterator[Value]:
 
 
 def _cuts(user: Instruction, array: Instruction) -> bool:
-    """Reports whether an operation takes a part of an array along a split dimension: its exchanges are its own, and no way back."""
+    """Reports whether an operation takes a part of an array along a split dimension: its exchanges belong to it, not to the detour."""
     return user.opcode in _CUTTING and not _is_alike(user, array, split_dimensions(array.sharding))
 
 

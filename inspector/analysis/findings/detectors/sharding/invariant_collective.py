@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
-from inspector.analysis.findings.exchange_chains import moving_behind, only_moves, readers_of
+from inspector.analysis.findings.exchange_chains import moving_behind, readers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.hoisted_work import hoisted_products
 from inspector.analysis.findings.invariants import Invariant, invariant
@@ -88,19 +88,9 @@ def _member(subject: Subject, collective: Collective) -> _Member | None:
     if len(combined) == len(unchanged) + 1 and len(instruction.operands) == 1:
         joins = (instruction.operands[0].name, *moving_behind(instruction))
     elif len(instruction.operands) > 1:
-        joins = tuple(_joining(instruction))
+        behind = moving_behind(instruction)
+        joins = tuple(name for name in behind if invariant(subject.module.instruction(name)).loops)
     return _Member(collective, found, _arguments(subject, found.sources), calls, part, joins)
-
-
-def _joining(collective: Instruction) -> list[str]:
-    """Returns the kernels behind a collective that only join results which the loop does not change, such as halos."""
-    found, waiting = dict[str, None](), [collective]
-    while waiting:
-        for reader in readers_of(waiting.pop()):
-            if reader.name not in found and only_moves(reader) and invariant(reader).loops:
-                found[reader.name] = None
-                waiting.append(reader)
-    return [*found]
 
 
 def _calls_behind(collective: Instruction) -> tuple[str, ...]:

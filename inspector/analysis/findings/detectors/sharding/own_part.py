@@ -147,12 +147,11 @@ def _dimension_after(user: Instruction, number: int, dimension: int) -> int | No
     if opcode == "dot":
         numbers = user.proto.dot_dimension_numbers
         contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
-        batch = (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)[number]
-        if batch or dimension in contracted:
+        if numbers.lhs_batch_dimensions or dimension in contracted:
             return None
         others = len(user.operands[0].shape.dimensions) - len(numbers.lhs_contracting_dimensions)
         return _left(dimension, contracted) + number * others
-    is_same = opcode in BY_ELEMENT | {"copy", "optimization-barrier"} and before == after
+    is_same = opcode in BY_ELEMENT and before == after
     return dimension if is_same else None
 
 
@@ -191,7 +190,7 @@ def _finding(
     if before.opcode == "all-gather":
         if own.between:
             what = f"gathers {array} of each device, computes each row independently, and each device then keeps only its own part."
-            remedy = f"Compute with the operand of jax.lax.{call} and remove the slice. Slice other arrays that have all rows first."
+            remedy = f"Compute with the operand of jax.lax.{call} and remove the slice. Other operands that have all rows must be sliced to the device's rows."
         else:
             what = f"gathers {array} of each device, and each device then only takes its own part again."
             remedy = f"Use the operand of jax.lax.{call} instead of the part: it is the same."
