@@ -81,7 +81,7 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     Raises:
       ModuleError: its StableHLO cannot be read.
     """
-    from inspector._jax.modules.edits import edited  # values load without JAX
+    from inspector._jax.edits.edited import edited  # values load without JAX
 
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
     suppositions = [edit.what_if for edit in edits if isinstance(edit, TraceAgain)]

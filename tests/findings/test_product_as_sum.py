@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax.modules.edits import edited
+from inspector._jax.edits.edited import edited
 from inspector.analysis.findings.before import Before
 from inspector.analysis.findings.detectors.arithmetic.product_as_sum import KIND, sums_of_products
 from inspector.errors import Unavailable

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector._jax.modules.edits import edited
+from inspector._jax.edits.edited import edited
 from tests.absent import needs_gpu
 from tests.findings.examined import all_found, found, peak
 from tests.findings.sharded import array

@@ -14,8 +14,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.hoisting import callee_of, functions_of, inline_call
 from inspector._jax.modules import stablehlo
-from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
 from inspector.errors import ModuleError
 
 _CALL, _MAIN, _WHILE = "func.call", "main", "stablehlo.while"

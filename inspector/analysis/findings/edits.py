@@ -183,6 +183,21 @@ class DeferCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class CombineCollectives:
+    """Combines collectives of one kind that do not depend on each other.
+
+    Attributes:
+      op_names: JAX's names of the collectives.
+      groups: their groups of devices; () for any.
+      stacks: their call stacks; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeepOwnParts:
     """Removes `all_gather`s after which each device keeps only its own part, and the slices. The operations in between run on that part.
 
@@ -429,6 +444,7 @@ Edit = (
     | DropPermutes
     | HoistCollectives
     | DeferCollectives
+    | CombineCollectives
     | KeepOwnParts
     | NarrowCollectives
     | NarrowProducts

@@ -13,9 +13,11 @@ from inspector.analysis.findings.dependence import Dependence
 from inspector.analysis.findings.detectors.sharding.deferred_collectives import deferred_collectives
 from inspector.analysis.findings.detectors.sharding.dependent_sums import dependent_sums
 from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
+from inspector.analysis.findings.edits import CombineCollectives, Edit, stacks_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
+from inspector.hlo.source import merged_names
 from inspector.support.units import format_bytes
 
 KIND = "small-collectives"
@@ -79,11 +81,22 @@ def _finding(subject: Subject, groups: Sequence[Sequence[Exchange]], dependence:
     finding = subject.finding(
         KIND, title, _remedy(first.origin.op_name, first.opcode), saved={each.holder: 1.0 for each in found},
         instead_s=sum(map(_combined_s, joined)), frames=first.origin.frames, gain_source="the latency of the links",
-        is_upper_bound=first.opcode == _PERMUTE,
+        is_upper_bound=first.opcode == _PERMUTE, edits=_edits(found),
         caution="The combined collective starts when the last of its operands is ready.",
     )  # fmt: skip
     if finding.gain_s:  # 0 if kernels hide all of them
         yield finding
+
+
+def _edits(found: Sequence[Exchange]) -> tuple[Edit, ...] | None:
+    """Returns the edit that combines collectives; None for those that the partitioner made."""
+    origins = [each.collective.origin for each in found]
+    if not all(function_of(each.op_name) for each in origins):
+        return None
+    names = dict.fromkeys(name for each in origins for name in merged_names(each.op_name))
+    first = found[0].collective
+    groups = () if first.opcode == _PERMUTE else first.groups
+    return (CombineCollectives(tuple(names), groups, stacks_of(each.frames for each in origins)),)
 
 
 def _combined_s(members: Sequence[Exchange]) -> float:

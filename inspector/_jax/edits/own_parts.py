@@ -14,7 +14,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
-from inspector._jax.modules.hoisting import inline_callee
+from inspector._jax.edits.hoisting import inline_callee
 
 _CALL, _SLICE, _CONSTANT, _BROADCAST = (
     "func.call",

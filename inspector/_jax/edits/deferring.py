@@ -10,8 +10,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import inline_callee, inline_calls, named_operations
-from inspector._jax.modules.narrowing import retype_reduction
+from inspector._jax.edits.hoisting import inline_callee, inline_calls, named_operations
+from inspector._jax.edits.narrowing import retype_reduction
 
 _ALL_REDUCE, _WHILE, _CALL = "stablehlo.all_reduce", "stablehlo.while", "func.call"
 _COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"})

@@ -69,10 +69,23 @@ def _joining(values: Sequence[Any]) -> Any | None:
     return next((user for user in users if user.name in _JOINING and _moves(user) is not None), None)
 
 
-def inline_calls(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> None:
-    """Inlines the calls in loops that lead to named operations. Arguments are those of `named_operations`."""
+def inline_calls(
+    module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str], in_loops: bool = True
+) -> None:
+    """Inlines the calls that lead to named operations.
+
+    Args:
+      module: the module.
+      main: its `main` function.
+      kinds: the kinds of operations, such as "stablehlo.add".
+      op_names: JAX's full names.
+      in_loops: True for calls in loops only.
+    """
     while calls := [
-        call for _, calls in named_operations(module, main, kinds, op_names) for call in calls if _loop_around(call)
+        call
+        for _, calls in named_operations(module, main, kinds, op_names)
+        for call in calls
+        if not in_loops or _loop_around(call)
     ]:
         inline_callee(module, calls[0])
 

@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules import stablehlo
-from inspector._jax.modules.constraints import constraints_between
-from inspector._jax.modules.signatures import (
+from inspector._jax.edits.constraints import constraints_between
+from inspector._jax.edits.signatures import (
     SHARDY,
     argument_attributes,
     main_of,
@@ -23,7 +22,8 @@ from inspector._jax.modules.signatures import (
     sharding_text,
     with_axis,
 )
-from inspector._jax.modules.sliced_parts import sliced_parts
+from inspector._jax.edits.sliced_parts import sliced_parts
+from inspector._jax.modules import stablehlo
 
 _ALIAS, _DONOR = "tf.aliasing_output", "jax.buffer_donor"
 

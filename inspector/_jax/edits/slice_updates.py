@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import inline_callee, named_operations
+from inspector._jax.edits.hoisting import inline_callee, named_operations
 
 _CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
 _RESHAPE, _TAKE, _WRITE, _WHILE = (

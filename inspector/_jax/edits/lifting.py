@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.hoisting import callee_of, functions_of
+from inspector._jax.edits.signatures import CALLS, argument_attributes, main_of, name_of, set_attributes
 from inspector._jax.modules import stablehlo
-from inspector._jax.modules.hoisting import callee_of, functions_of
-from inspector._jax.modules.signatures import CALLS, argument_attributes, main_of, name_of, set_attributes
 
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
+from inspector._jax.edits.hoisting import callee_of, functions_of, inline_call
 
 _SHARD_MAP, _CALLS = "sdy.manual_computation", frozenset({"func.call", "call"})
 _SLICES = frozenset({"stablehlo.dynamic_slice", "stablehlo.gather"})

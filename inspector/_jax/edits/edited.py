@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from inspector._jax.modules import stablehlo
-from inspector._jax.modules.contracting import contract_sums
-from inspector._jax.modules.deferring import defer_collectives
-from inspector._jax.modules.hoisting import COLLECTIVES, callee_of, hoist_collectives
-from inspector._jax.modules.lifting import lift_constants
-from inspector._jax.modules.narrowing import (
+from inspector._jax.edits.combining import COMBINED, combine_collectives, has_groups
+from inspector._jax.edits.contracting import contract_sums
+from inspector._jax.edits.deferring import defer_collectives
+from inspector._jax.edits.hoisting import COLLECTIVES, callee_of, hoist_collectives, inline_calls
+from inspector._jax.edits.lifting import lift_constants
+from inspector._jax.edits.narrowing import (
     MOVING,
     narrow_collectives,
     narrow_elements,
     narrow_parameters,
 )
-from inspector._jax.modules.own_parts import keep_own_parts
-from inspector._jax.modules.parameter_edits import (
+from inspector._jax.edits.own_parts import keep_own_parts
+from inspector._jax.edits.parameter_edits import (
     donate,
     drop_parameters,
     drop_results,
@@ -40,16 +40,17 @@ from inspector._jax.modules.parameter_edits import (
     store_transposed,
     take_parts,
 )
-from inspector._jax.modules.signatures import (
+from inspector._jax.edits.signatures import (
     CALLS,
     main_of,
     name_of,
     sharding_dimensions,
     sharding_text,
 )
-from inspector._jax.modules.single_floats import narrow_floats
-from inspector._jax.modules.slice_updates import update_slices
-from inspector._jax.modules.top_k import sorts_to_top_k
+from inspector._jax.edits.single_floats import narrow_floats
+from inspector._jax.edits.slice_updates import update_slices
+from inspector._jax.edits.top_k import sorts_to_top_k
+from inspector._jax.modules import stablehlo
 from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
@@ -79,7 +80,7 @@ EditValue = (
     | str
     | tuple[int, ...]
     | tuple[str, ...]
-    | tuple[tuple[int, int], ...]
+    | tuple[tuple[int, ...], ...]
     | tuple[tuple[str, ...], ...]
     | Stacks
     | tuple[tuple[tuple[str, ...], ...], ...]
@@ -233,6 +234,15 @@ def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     return defer_collectives(module, main_of(module), op_names)
 
 
+def _combine_collectives(
+    module: ir.Module, op_names: Collection[str], groups: Sequence[Sequence[int]] = (), stacks: Stacks = ()
+) -> int:
+    """Combines collectives that do not depend on each other."""
+    inline_calls(module, main_of(module), COMBINED, op_names, in_loops=False)
+    named = _named(module, COMBINED, op_names, stacks)
+    return combine_collectives(each for each in named if not groups or has_groups(each, groups))
+
+
 def _keep_own_parts(
     module: ir.Module, op_names: Collection[str], dimensions: Sequence[int], stacks: Stacks = ()
 ) -> int:
@@ -302,6 +312,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "DropPermutes": _drop_permutes,
     "HoistCollectives": _hoist_collectives,
     "DeferCollectives": _defer_collectives,
+    "CombineCollectives": _combine_collectives,
     "KeepOwnParts": _keep_own_parts,
     "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import COLLECTIVES, inline_callee
+from inspector._jax.edits.hoisting import COLLECTIVES, inline_callee
 
 _WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
 _SELECT, _SHARD_MAP, _SHARD_MAP_RETURN = "stablehlo.select", "sdy.manual_computation", "sdy.return"

@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
+from inspector._jax.edits.hoisting import callee_of, functions_of, inline_call
 
 _CONSTRAINT, _CALLS = "sdy.sharding_constraint", ("func.call", "call")
 

@@ -1,0 +1,1 @@
+"""Edits of StableHLO modules for the proofs of findings."""
