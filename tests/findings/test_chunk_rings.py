@@ -130,6 +130,18 @@ def test_one_collective_does_the_same(body: Callable[[Any], Any]) -> None:
     assert finding.share > 0.2
 
 
+@pytest.mark.parametrize("body", FOUND)
+def test_the_proof_replaces_the_ring(body: Callable[[Any], Any]) -> None:
+    (finding,) = _found(body, X)
+    if body in (sums_of_chunks, gathered_chunks):  # the devices have other chunks than after one collective
+        assert finding.prove().verdict == "cannot be tried"
+        return
+    proof = finding.prove(run=True)
+    assert proof.values in ("equal results", "results agree within 1e-04")
+    assert proof.compiled is not None
+    assert not proof.compiled.module().columns.rows_of("collective-permute".__eq__)
+
+
 @needs_gpu
 @pytest.mark.slow
 @pytest.mark.parametrize("body", BY_HAND)

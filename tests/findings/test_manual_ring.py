@@ -128,7 +128,69 @@ def test_the_gain_on_gpus_equals_the_compile_by_hand(program: Callable[[], Progr
 @pytest.mark.parametrize("program", BY_HAND)
 def test_the_gain_on_tpus_equals_the_compile_by_hand(program: Callable[[], Program]) -> None:
     (finding,) = found(program, TPU)
-    assert finding.gain_s == pytest.approx(_saved_by_hand(program, TPU), rel=0.1)
+    saved_s = _saved_by_hand(program, TPU)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+    if program is not rings.unrolled_concatenation:
+        assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.02)
+
+
+def ring_of_each_weight(x: Any) -> Any:
+    """The function is called for each weight, and for each of some layers."""
+    ring = jax.jit(sum_by_hand)
+    return lax.fori_loop(0, 3, lambda _, c: (jnp.tanh(ring(c[0])), jnp.tanh(ring(c[1][:256]))), (x, x[:256]))
+
+
+def ring_into_a_wider_total(x: Any) -> Any:
+    total = jnp.ones_like(x)
+    block = x.astype(jnp.bfloat16)
+    for _ in range(8):
+        total += block.astype(jnp.float32)
+        block = shifted(block)
+    return total
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(program for program in rings.FOUND if program is not rings.unrolled_concatenation),
+        ring_of_each_weight, ring_into_a_wider_total,
+    ],
+)  # fmt: skip
+def test_the_proof_replaces_the_ring(body: Any) -> None:
+    fun, args = body() if body in rings.FOUND else (manual(body, P(), P()), (array((512, 64)),))
+    (finding,) = all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
+    for proof in [finding.prove(run=True)]:
+        assert proof.values in ("equal results", "results agree within 1e-04")
+        assert proof.compiled is not None
+        assert not proof.compiled.module().columns.rows_of("collective-permute".__eq__)
+
+
+def _of_seven_iterations(x: Any, adds_first: bool, adds_after: bool) -> Any:
+    def step(_: Any, carry: Any) -> Any:
+        block, total = carry
+        arrived = shifted(block)
+        return arrived, total + (block if adds_first else arrived)
+
+    block, total = lax.fori_loop(0, 7, step, (x, jnp.zeros_like(x) if adds_first else x + 1))
+    return total + block if adds_after else total
+
+
+@pytest.mark.parametrize(("adds_first", "adds_after"), [(False, False), (True, True)])
+def test_a_sum_of_eight_blocks_in_seven_iterations(adds_first: bool, adds_after: bool) -> None:
+    fun = manual(lambda x: _of_seven_iterations(x, adds_first, adds_after), P("d"), P("d"))
+    (finding,) = all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+    assert finding.prove(run=True).values == "results agree within 1e-04"
+
+
+def test_a_sum_of_seven_blocks_is_none_of_all() -> None:
+    fun = manual(lambda x: _of_seven_iterations(x, adds_first=True, adds_after=False), P("d"), P("d"))
+    assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+def test_blocks_in_the_order_in_which_they_arrive() -> None:
+    """An `all_gather` has another order."""
+    (finding,) = found(rings.unrolled_concatenation, "cpu:8")
+    assert finding.prove().verdict == "cannot be tried"
 
 
 KERNELS_OF_THE_RING = {"collective-permute-start", "wrapped_add", "copy"}

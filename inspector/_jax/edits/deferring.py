@@ -44,7 +44,7 @@ def _defer(module: ir.Module, reduce: Any) -> bool:
     place = end.operand_number
     if any(True for _ in loop.regions[0].blocks[0].arguments[place].uses):
         return False  # the loop ends by it
-    if _adds(reduce) and not _is_zero(loop.operands[place]):
+    if _adds(reduce) and not is_zero(loop.operands[place]):
         return False  # each device would add the initial value
     result = loop.results[place]
     users = [(use.owner.operation, use.operand_number) for use in result.uses]
@@ -92,7 +92,8 @@ def _constant_behind(value: Any) -> Any | None:
     return value.owner.operation if is_constant else None
 
 
-def _is_zero(value: Any) -> bool:
+def is_zero(value: Any) -> bool:
+    """Reports whether an array is a constant that has only zeros."""
     constant = _constant_behind(value)
     if constant is None:
         return False

@@ -40,6 +40,7 @@ from inspector._jax.edits.parameter_edits import (
     store_transposed,
     take_parts,
 )
+from inspector._jax.edits.rings import replace_rings
 from inspector._jax.edits.signatures import (
     CALLS,
     main_of,
@@ -243,6 +244,14 @@ def _combine_collectives(
     return combine_collectives(each for each in named if not groups or has_groups(each, groups))
 
 
+def _replace_rings(
+    module: ir.Module, op_names: Collection[str], call: str, is_chunked: bool, stacks: Stacks = ()
+) -> int:
+    """Replaces rings of permutes by one collective each."""
+    inline_calls(module, main_of(module), _PERMUTES, op_names)
+    return replace_rings(module, list(_named(module, _PERMUTES, op_names, stacks)), call, is_chunked)
+
+
 def _keep_own_parts(
     module: ir.Module, op_names: Collection[str], dimensions: Sequence[int], stacks: Stacks = ()
 ) -> int:
@@ -313,6 +322,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "HoistCollectives": _hoist_collectives,
     "DeferCollectives": _defer_collectives,
     "CombineCollectives": _combine_collectives,
+    "ReplaceRings": _replace_rings,
     "KeepOwnParts": _keep_own_parts,
     "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,

@@ -198,6 +198,23 @@ class CombineCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ReplaceRings:
+    """Replaces rings of `ppermute`s by one collective each.
+
+    Attributes:
+      op_names: JAX's names of the `ppermute`s.
+      call: the function of `jax.lax` that does the same.
+      is_chunked: whether each step sends a chunk of an array.
+      stacks: the call stacks of the `ppermute`s; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    call: str
+    is_chunked: bool = False
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class KeepOwnParts:
     """Removes `all_gather`s after which each device keeps only its own part, and the slices. The operations in between run on that part.
 
@@ -445,6 +462,7 @@ Edit = (
     | HoistCollectives
     | DeferCollectives
     | CombineCollectives
+    | ReplaceRings
     | KeepOwnParts
     | NarrowCollectives
     | NarrowProducts

@@ -10,6 +10,7 @@ from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
+from inspector.hlo.shape import Shape
 
 Cycles = tuple[tuple[int, ...], ...]
 """The devices of each ring, in order. All rings have the same number of devices."""
@@ -17,6 +18,8 @@ SUMS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 """Functions of `jax.lax` by the operation that combines the blocks of a ring."""
 UPDATES = {"dynamic-update-slice": 1, "scatter": 2}
 """Operations that write a block into an array, with the number of the block's operand. `x.at[i].set(block)` is a scatter at first."""
+_MOVING = MOVING | {"convert"}
+"""Operations that a block may go through before it is added or written."""
 _WRITES = frozenset({*UPDATES, "concatenate"})
 
 
@@ -41,10 +44,22 @@ def _used(block: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
     while waiting:
         moved = waiting.pop()
         for user in moved.users:
-            if user.opcode in MOVING and user.operands[0] is moved:
+            if user.opcode in _MOVING and user.operands[0] is moved:
                 waiting.append(user)
             else:
                 yield user, moved
+
+
+class Replaced(NamedTuple):
+    """The collective that does the same as a ring.
+
+    Attributes:
+      call: its function of `jax.lax`.
+      block: the shape of its operand.
+    """
+
+    call: str
+    block: Shape
 
 
 class _Taking(NamedTuple):
@@ -81,31 +96,32 @@ def _moved(user: Value, number: int) -> Instruction:
     return value.instruction if parameter is None else user.calls[-1].operands[parameter]
 
 
-def unrolled(steps: Sequence[Value], count: int) -> str:
-    """Returns the function that does the same as an unrolled ring; "" if there is none."""
+def unrolled(steps: Sequence[Value], count: int) -> Replaced | None:
+    """Returns the collective that does the same as an unrolled ring; None if there is none."""
     if len(steps) not in (count - 1, count):
-        return ""
+        return None
     blocks = [step.instruction for step in steps]
     ring, taken = set(blocks), list[_Taking]()
     moved = set[Instruction]()
     for block in blocks:
         users = [(user, arrived) for user, arrived in _used(block) if user not in ring]
         if len(users) > 1 or block.is_root or (not users and block is not blocks[-1]):
-            return ""
+            return None
         taken += [_taking(user, arrived) for user, arrived in users]
         moved |= {arrived for _, arrived in users}
     kinds = {user.opcode for user in taken}
     if len(kinds) != 1:
-        return ""
+        return None
     (kind,) = kinds
+    gather = Replaced("all_gather", blocks[0].shape)
     if kind == "concatenate":
-        return "all_gather" if len({user.instruction for user in taken}) == 1 else ""
+        return gather if len({user.instruction for user in taken}) == 1 else None
     if kind not in (*SUMS, *_WRITES):
-        return ""
+        return None
     if kind in UPDATES and any(
         not _is_written(user.instruction, user.operands[UPDATES[kind]], moved) for user in taken
     ):
-        return ""
+        return None
     joined = {user.instruction for user in taken}
     initial = {
         operand
@@ -113,34 +129,38 @@ def unrolled(steps: Sequence[Value], count: int) -> str:
         for operand in (user.operands[:1] if kind in UPDATES else user.operands)
         if operand not in joined and operand not in moved
     }
-    return (SUMS.get(kind) or "all_gather") if len(initial) <= 1 else ""
+    if len(initial) > 1:
+        return None
+    return Replaced(SUMS[kind], next(iter(moved)).shape) if kind in SUMS else gather
 
 
-def carried(value: Value, count: int) -> str:
-    """Returns the function that does the same as a loop that carries the block of a ring; "" if there is none."""
+def carried(value: Value, count: int) -> Replaced | None:
+    """Returns the collective that does the same as a loop that carries the block of a ring; None if there is none."""
     loops = [number for number, call in enumerate(value.calls) if call.opcode == "while"]
     if not loops or trip_count(value.calls[loops[-1]]) not in (count - 1, count):
-        return ""
+        return None
     outer = value.calls[: loops[-1] + 1]
     body = outer[-1].called_computations[0]
     if body.root.opcode != "tuple":
-        return ""
+        return None
     results = [source(Value(operand, outer)).instruction for operand in body.root.operands]
     carry = value.operand(0).instruction
     step = value.instruction
     if _element(carry) is None or results[_element(carry) or 0] is not step:
-        return ""
+        return None
     taken = [user for block in (carry, step) for user in _users(block) if user is not step]
     if len(taken) != 1 or taken[0] not in results:
-        return ""
+        return None
     (user,) = taken
+    if trip_count(outer[-1]) == count - 1 and user in _users(carry) and not _is_used_after(outer[-1], _element(carry)):
+        return None  # the last block that arrives is not taken
     total = results.index(user)
     calls = source(Value(body.root.operands[total], outer)).calls
     operands = [source(Value(each, calls)).instruction for each in user.operands]
     if user.opcode in SUMS:
-        return SUMS[user.opcode] if any(_element(each) == total for each in operands) else ""
+        return Replaced(SUMS[user.opcode], user.shape) if any(_element(each) == total for each in operands) else None
     is_written = user.opcode in UPDATES and sets(user) and _element(operands[0]) == total
-    return "all_gather" if is_written else ""
+    return Replaced("all_gather", step.shape) if is_written else None
 
 
 def _is_written(user: Instruction, block: Instruction, moved: Collection[Instruction]) -> bool:
@@ -167,6 +187,14 @@ def _element(value: Instruction) -> int | None:
     if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
         return None
     return value.tuple_index
+
+
+def _is_used_after(loop: Instruction, element: int | None) -> bool:
+    """Reports whether an element of a loop's result is used."""
+    return any(
+        user.opcode != "get-tuple-element" or (user.tuple_index == element and (user.is_root or user.users))
+        for user in loop.users
+    )
 
 
 def _users(block: Instruction) -> list[Instruction]:

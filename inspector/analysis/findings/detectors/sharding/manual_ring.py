@@ -8,7 +8,7 @@ exchanges, pipelines and shifts, which do not go all the way round.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.at_line import at_line, is_same_line, lines_of
@@ -16,6 +16,7 @@ from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.block_rings import Cycles, carried, chain, is_alone, unrolled
 from inspector.analysis.findings.detectors.sharding.chunk_rings import chunk_rings
+from inspector.analysis.findings.edits import Edit, ReplaceRings, stacks_of
 from inspector.analysis.findings.exchanges import Exchange, pricing_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.ring_kernels import ring_kernels
@@ -89,10 +90,11 @@ def _rings(calls: Before) -> Iterator[_Ring]:
             continue
         steps = chain(value)
         chained |= {each.instruction for each in steps[1:]}
-        count, shape = len(cycles[0]), value.instruction.shape
-        call = carried(value, count) if len(steps) == 1 else unrolled(steps, count)
-        if call:
+        count = len(cycles[0])
+        replaced = carried(value, count) if len(steps) == 1 else unrolled(steps, count)
+        if replaced is not None:
             loops = 1 if len(steps) == 1 else 0
+            call, shape = replaced
             results = (shape,) * (count if call == "all_gather" else 1)
             yield _Ring(tuple(steps), call, cycles, loops, loops == 1 and is_alone(value), shape, results, True)
         else:
@@ -147,6 +149,15 @@ def _opcode(subject: Subject, ring: _Ring) -> str:
     return _OPCODES[ring.call]
 
 
+def _edits(rings: Sequence[_Ring], names: Iterable[str]) -> tuple[Edit, ...] | None:
+    """Returns the edit that replaces rings; None for chunks that are put together: which one a device has first differs."""
+    ring = rings[0]
+    if not ring.is_whole and ring.call == "all_gather":
+        return None
+    stacks = stacks_of(step.instruction.frames for each in rings for step in each.steps)
+    return (ReplaceRings(tuple(sorted(names)), ring.call, is_chunked=not ring.is_whole, stacks=stacks),)
+
+
 def _finding(subject: Subject, rings: Sequence[_Ring]) -> Finding:
     ring = rings[0]
     first = ring.steps[0].instruction
@@ -192,6 +203,7 @@ def _finding(subject: Subject, rings: Sequence[_Ring]) -> Finding:
     found = subject.finding(
         KIND, title, f"jax.lax.{ring.call}({'block' if ring.is_whole or ring.call == 'all_gather' else 'blocks'}, axis)", saved=saved, instead_s=instead_s, frames=first.frames, caution=" ".join(cautions),
         gain_source="the speed and latency of the links, and the times of the kernels" if exchanges else "the bytes sent",
+        edits=_edits(rings, names),
     )  # fmt: skip
     if exchanges and found.share < _LEAST:
         as_long = f"By the model, one `{ring.call}` takes as long."

@@ -1,0 +1,449 @@
+"""Replaces rings of permutes by one collective, in StableHLO modules.
+
+Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from inspector._jax.edits.deferring import is_zero
+from inspector._jax.edits.hoisting import inline_callee
+
+_WHILE, _CALL, _RETURN = "stablehlo.while", "func.call", "stablehlo.return"
+_MOVES = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim", "stablehlo.convert"})
+_SUMS = {"psum": "stablehlo.add", "pmax": "stablehlo.maximum", "pmin": "stablehlo.minimum"}
+_WRITES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
+"""Operations that write a block into an array, with the number of the block's operand."""
+
+
+class _Use(NamedTuple):
+    """The use of a value, also after it was moved.
+
+    Attributes:
+      user: the operation.
+      number: the number of the operand.
+      moved: the operand.
+    """
+
+    user: Any
+    number: int
+    moved: Any
+
+
+class _Ring(NamedTuple):
+    """A ring, or a part of one.
+
+    Attributes:
+      permute: its first permute.
+      first: the value before it.
+      initial: the value with which the blocks are combined first; None if they are put together.
+      taking: an operation that takes a block.
+      moved: the block as that operation takes it.
+      block: the block before it is moved.
+      result: the result.
+      anchor: the operation in front of which a collective can be built.
+      loop: the loop; None if the ring is unrolled.
+      carried: the numbers of the loop's elements that only the ring changes.
+      chunks: for a sum of which each device has a chunk, the array of the chunks.
+      slice: the operation that takes a chunk of it.
+    """
+
+    permute: Any
+    first: Any
+    initial: Any
+    taking: Any
+    moved: Any
+    block: Any
+    result: Any
+    anchor: Any
+    loop: Any = None
+    carried: tuple[int, ...] = ()
+    chunks: Any = None
+    slice: Any = None
+
+
+def replace_rings(module: ir.Module, permutes: Sequence[Any], call: str, is_chunked: bool) -> int:
+    """Replaces rings by collectives.
+
+    Args:
+      module: the module.
+      permutes: their permutes. Calls in loops that lead to them are inlined.
+      call: the function of `jax.lax` that does the same: psum, pmax, pmin, all_gather or psum_scatter.
+      is_chunked: whether each step sends a chunk of an array; for psum and psum_scatter only.
+
+    Returns:
+      The number of rings that were replaced.
+    """
+    groups: list[list[_Ring]] = []
+    if call == "psum_scatter":
+        sums = [phase for each in permutes if (phase := _chunk_sum(module, each)) is not None]
+        groups = list(_in_a_row(sums))
+    elif is_chunked:
+        phases = [phase for each in permutes if (phase := _chunk_phase(module, each)) is not None]
+        groups = list(_in_a_row(phases))
+    else:
+        for steps in _chains(permutes):
+            ring = _carried(module, steps[0]) if len(steps) == 1 else _unrolled(module, steps)
+            groups += [[ring]] if ring is not None else []
+    return sum(_replace(rings, call) for rings in groups)
+
+
+def _chains(permutes: Sequence[Any]) -> list[list[Any]]:
+    """Returns the permutes in rows that pass a block on, each the first permute of which no other is before."""
+    chains: list[list[Any]] = []
+    for each in permutes:
+        before = next((chain for chain in chains if chain[-1].results[0] == each.operands[0]), None)
+        if before is None:
+            chains.append([each])
+        else:
+            before.append(each)
+    return chains
+
+
+def _carried(module: ir.Module, permute: Any) -> _Ring | None:
+    """Returns the ring of a loop that carries a block and combines it with another element."""
+    loop = permute.parent.operation
+    arguments, ends = _body(loop)
+    block = permute.operands[0]
+    if block not in arguments or permute.results[0] not in ends:
+        return None
+    number = ends.index(permute.results[0])
+    if arguments[number] != block:
+        return None
+    uses = [use for value in (block, permute.results[0]) for use in _uses(module, value)]
+    taken = [use for use in uses if use.user != permute and use.user.name != _RETURN]
+    arguments, ends = _body(loop)  # inlined calls have other results
+    if len(taken) != 1 or len(taken[0].user.results) != 1 or taken[0].user.results[0] not in ends:
+        return None
+    user, _, moved = taken[0]
+    total = ends.index(user.results[0])
+    made = _block_of(moved, (block, permute.results[0]))
+    ring = _Ring(
+        permute, loop.operands[number], loop.operands[total], user, moved, made, loop.results[total], loop, loop, (number, total)
+    )  # fmt: skip
+    left = _uses(module, loop.results[number]) if made == block else []
+    if not left:
+        return ring
+    last = left[0].user  # takes the last block after the loop
+    if len(left) > 1 or last.name != user.name or loop.results[total] not in last.operands:
+        return None
+    return ring._replace(result=last.results[0], anchor=last)
+
+
+def _unrolled(module: ir.Module, steps: Sequence[Any]) -> _Ring | None:
+    """Returns the ring of a chain of permutes."""
+    blocks = [step.results[0] for step in steps]
+    taken = [use for block in blocks for use in _uses(module, block) if use.user not in steps]
+    if not taken or len({use.user.name for use in taken}) != 1:
+        return None
+    joined = {use.user for use in taken}
+    last = [each for each in joined if not any(use.owner.operation in joined for use in each.results[0].uses)]
+    if len(last) != 1:
+        return None
+    first, moved = steps[0].operands[0], {use.moved for use in taken}
+    results = {each.results[0] for each in joined}
+    initial = [value for each in joined for value in each.operands if value not in moved and value not in results]
+    user, _, block = taken[0]
+    return _Ring(
+        steps[0],
+        first,
+        initial[0] if initial else None,
+        user,
+        block,
+        _block_of(block, blocks),
+        last[0].results[0],
+        last[0],
+    )
+
+
+def _chunk_phase(module: ir.Module, permute: Any) -> _Ring | None:
+    """Returns the step that adds or writes the chunk which a permute receives, or the loop of such steps."""
+    uses = _uses(module, permute.results[0])
+    if len(uses) == 1 and uses[0].user.name == "stablehlo.add":
+        uses = _uses(module, uses[0].user.results[0])
+    if len(uses) != 1 or _WRITES.get(uses[0].user.name) != uses[0].number:
+        return None
+    write = uses[0].user
+    before, after = write.operands[0], write.results[0]
+    loop = permute.parent.operation
+    if loop.name != _WHILE:
+        return _Ring(permute, before, None, write, None, None, after, write)
+    arguments, ends = _body(loop)
+    if after not in ends or arguments[ends.index(after)] != before:
+        return None
+    number = ends.index(after)
+    return _Ring(permute, loop.operands[number], None, write, None, None, loop.results[number], loop, loop, (number,))
+
+
+def _chunk_sum(module: ir.Module, permute: Any) -> _Ring | None:
+    """Returns the step that adds a chunk to the sum which a permute receives, or the loop of such steps."""
+    uses = _uses(module, permute.results[0])
+    if len(uses) != 1 or uses[0].user.name != _SUMS["psum"]:
+        return None
+    add, number, _ = uses[0]
+    taking = _slice_behind(module, add.operands[1 - number])
+    if taking is None:
+        return None
+    chunks, total, result = _root(taking.operands[0]), _root(permute.operands[0]), add.results[0]
+    loop = permute.parent.operation
+    if loop.name != _WHILE:
+        return _Ring(
+            permute, permute.operands[0], None, add, None, None, result, add, chunks=taking.operands[0], slice=taking
+        )
+    arguments, ends = _body(loop)
+    if total not in arguments or result not in ends or arguments[number := ends.index(result)] != total:
+        return None
+    if chunks not in arguments or taking.operands[0] != chunks or ends[place := arguments.index(chunks)] != chunks:
+        return None
+    return _Ring(
+        permute, loop.operands[number], None, add, None, None, loop.results[number], loop, loop, (number,), loop.operands[place], taking
+    )  # fmt: skip
+
+
+def _slice_behind(module: ir.Module, value: Any) -> Any | None:
+    """Returns the operation that takes a chunk of an array, also if it is in a called function; None for other values."""
+    while not isinstance((root := _root(value)).owner, ir.Block):
+        maker = root.owner.operation
+        if maker.name != _CALL:
+            return maker if maker.name == "stablehlo.dynamic_slice" else None
+        user = next(iter(root.uses))
+        operation, operand = user.owner.operation, user.operand_number
+        inline_callee(module, maker)
+        value = operation.operands[operand]
+    return None
+
+
+def _in_a_row(phases: Sequence[_Ring]) -> Iterator[list[_Ring]]:
+    """Yields the phases that pass an array on, in order."""
+    following = {_root(each.first): each for each in phases}
+    results = {each.result for each in phases}
+    for each in phases:
+        if _root(each.first) in results:
+            continue
+        row = [each]
+        while (after := following.get(row[-1].result)) is not None and len(row) < len(phases):
+            row.append(after)
+        yield row
+
+
+def _replace(rings: Sequence[_Ring], call: str) -> bool:
+    """Replaces the result of one ring, or of several in a row, by that of a collective."""
+    first, last = rings[0], rings[-1]
+    groups = _cycles(first.permute)
+    operand = first.first if first.moved is None else _moved_like(first)
+    build = _Builder(first.permute, last.anchor, groups)
+    if first.chunks is not None:
+        whole, chunk = _shape(first.chunks), _shape(first.slice.results[0])
+        dimension = _gathered_dimension(chunk, whole, len(groups[0]))
+        if dimension is None:
+            return False
+        result = build.reshaped(build.scattered(first.chunks, dimension, chunk), _shape(last.result))
+    elif call in _SUMS:
+        result = build.reduced(operand, _SUMS[call])
+        initial = None if first.initial is None else _without_own(first.initial, first.first, _SUMS[call])
+        if initial is not None:
+            if first.taking.name != _SUMS[call] or initial.type != result.type:
+                return False
+            if call != "psum" or not is_zero(initial):
+                result = build.combined(first.taking, initial, result)
+        if _shape(result) != _shape(last.result):
+            result = build.reshaped(result, _shape(last.result))
+    else:
+        whole = _shape(first.taking.results[0])
+        if (
+            first.taking.name not in _WRITES
+            or (dimension := _gathered_dimension(_shape(operand), whole, len(groups[0]))) is None
+        ):
+            return False
+        if len(_shape(operand)) < len(whole):
+            operand = build.reshaped(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
+        result = build.gathered(operand, dimension, whole)
+    if result.type != last.result.type:
+        return False
+    last.result.replace_all_uses_with(result)
+    blocks: list[Any] = []
+    for each in rings:
+        _forget(each)
+        if each.permute.block not in blocks:
+            blocks.append(each.permute.block)
+    for block in blocks:
+        _erase_unused(block)
+    return True
+
+
+def _forget(ring: _Ring) -> None:
+    """Leaves what a loop carries for a ring as it is. Without a ring, XLA removes it."""
+    arguments, ends = _body(ring.loop) if ring.loop is not None else ([], [])
+    for number in ring.carried:
+        end = next(use.owner for use in ends[number].uses if use.owner.operation.name == _RETURN)
+        end.operands[number] = arguments[number]
+
+
+def _erase_unused(block: Any) -> None:
+    for view in reversed(list(block.operations)):
+        operation = view.operation
+        is_pure = operation.name.startswith("stablehlo.") and operation.name not in (
+            "stablehlo.custom_call",
+            _RETURN,
+            _WHILE,
+        )
+        if is_pure and not any(True for result in operation.results for _ in result.uses):
+            operation.erase()
+
+
+def _body(loop: Any) -> tuple[list[Any], list[Any]]:
+    """Returns the arguments of a loop's body, and its results; empty for operations that are no loops."""
+    if loop.name != _WHILE:
+        return [], []
+    body = loop.regions[1].blocks[0]
+    return list(body.arguments), list(list(body.operations)[-1].operation.operands)
+
+
+def _uses(module: ir.Module, value: Any) -> list[_Use]:
+    """Returns the uses of a value, followed through moves. Calls that take it are inlined."""
+    found: list[_Use] = []
+    waiting = [value]
+    while waiting:
+        moved = waiting.pop()
+        while calls := [use.owner for use in moved.uses if use.owner.operation.name == _CALL]:
+            inline_callee(module, calls[0].operation)
+        for use in moved.uses:
+            user = use.owner.operation
+            if user.name in _MOVES:
+                waiting.append(user.results[0])
+            else:
+                found.append(_Use(user, use.operand_number, moved))
+    return found
+
+
+def _root(value: Any) -> Any:
+    """Returns a value before it was moved."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _MOVES:
+        value = value.owner.operation.operands[0]
+    return value
+
+
+def _without_own(initial: Any, own: Any, opcode: str) -> Any | None:
+    """Returns the value with which a device combines its own block before the others; None if it begins with its block."""
+    if _root(initial) == _root(own):
+        return None
+    if not isinstance(initial.owner, ir.Block) and (maker := initial.owner.operation).name == opcode:
+        a, b = maker.operands
+        if _root(own) in (_root(a), _root(b)):
+            return b if _root(a) == _root(own) else a
+    return initial
+
+
+def _block_of(moved: Any, blocks: Iterable[Any]) -> Any:
+    """Returns the one of some blocks that a value was moved from."""
+    known = set(blocks)
+    while moved not in known:
+        moved = moved.owner.operation.operands[0]
+    return moved
+
+
+def _moved_like(ring: _Ring) -> Any:
+    """Returns a ring's first value, moved in front of the anchor as the ring moves its blocks."""
+    moves: list[Any] = []
+    value = ring.moved
+    while value != ring.block:
+        moves.append(value.owner.operation)
+        value = moves[-1].operands[0]
+    value = ring.first
+    for each in reversed(moves):
+        made = each.clone(ip=ir.InsertionPoint(ring.anchor)).operation
+        made.operands[0] = value
+        value = made.results[0]
+    return value
+
+
+def _gathered_dimension(block: Sequence[int], whole: Sequence[int], count: int) -> int | None:
+    """Returns the dimension along which so many blocks are put together; None if there is none."""
+    if len(block) == len(whole):
+        wider = [d for d, (a, b) in enumerate(zip(block, whole, strict=True)) if a != b]
+        return wider[0] if len(wider) == 1 and whole[wider[0]] == count * block[wider[0]] else None
+    found = (d for d, size in enumerate(whole) if size == count and [*whole[:d], *whole[d + 1 :]] == [*block])
+    return next(found, None)
+
+
+def _cycles(permute: Any) -> list[list[int]]:
+    """Returns the devices of each ring, in ascending order, as a mesh has them along an axis."""
+    following = dict(np.array(permute.attributes["source_target_pairs"]).tolist())
+    cycles: list[list[int]] = []
+    while following:
+        cycle = [next(iter(following))]
+        while (after := following.pop(cycle[-1], None)) is not None and after != cycle[0]:
+            cycle.append(after)
+        cycles.append(sorted(cycle))
+    return cycles
+
+
+class _Builder:
+    """Builds operations in front of another one, with the location of a permute."""
+
+    def __init__(self, permute: Any, anchor: Any, groups: Sequence[Sequence[int]]) -> None:
+        """Stores the places, and the attributes of collectives among the devices of the ring."""
+        self._location, self._anchor = permute.location, anchor
+        rows = ", ".join(str([*group]) for group in groups)
+        self._peers = {
+            "replica_groups": ir.Attribute.parse(f"dense<[{rows}]> : tensor<{len(groups)}x{len(groups[0])}xi64>"),
+            "use_global_device_ids": ir.UnitAttr.get(),
+        }
+        if "channel_handle" in permute.attributes:
+            self._peers["channel_handle"] = permute.attributes["channel_handle"]
+
+    def reduced(self, operand: Any, opcode: str) -> Any:
+        """Returns the sum, maximum or minimum over the devices of the ring."""
+        made = self._create("stablehlo.all_reduce", operand.type, [operand], self._peers, regions=1)
+        self._combine(made, operand, opcode)
+        return made.results[0]
+
+    def scattered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
+        """Returns each device's part of the sum along a dimension."""
+        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(operand.type).element_type)
+        attributes = {**self._peers, "scatter_dimension": _number(dimension)}
+        made = self._create("stablehlo.reduce_scatter", type_, [operand], attributes, regions=1)
+        self._combine(made, operand, _SUMS["psum"])
+        return made.results[0]
+
+    def _combine(self, made: Any, operand: Any, opcode: str) -> None:
+        """Gives a collective the operation that combines two values."""
+        scalar = ir.RankedTensorType.get([], ir.RankedTensorType(operand.type).element_type)
+        block = made.regions[0].blocks.append(scalar, scalar, arg_locs=[self._location] * 2)
+        with ir.InsertionPoint(block):
+            combined = ir.Operation.create(opcode, results=[scalar], operands=[*block.arguments], loc=self._location)
+            ir.Operation.create(_RETURN, results=[], operands=[combined.results[0]], loc=self._location)
+
+    def gathered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
+        """Returns the blocks of the devices of the ring along a dimension."""
+        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(operand.type).element_type)
+        attributes = {**self._peers, "all_gather_dim": _number(dimension)}
+        return self._create("stablehlo.all_gather", type_, [operand], attributes).results[0]
+
+    def combined(self, taking: Any, a: Any, b: Any) -> Any:
+        """Returns two values combined as an operation combines its operands."""
+        return self._create(taking.name, a.type, [a, b], {}).results[0]
+
+    def reshaped(self, value: Any, shape: Sequence[int]) -> Any:
+        """Returns a value in another shape."""
+        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(value.type).element_type)
+        return self._create("stablehlo.reshape", type_, [value], {}).results[0]
+
+    def _create(self, name: str, type_: Any, operands: Sequence[Any], attributes: Any, regions: int = 0) -> Any:
+        return ir.Operation.create(
+            name, results=[type_], operands=[*operands], attributes=attributes, regions=regions, loc=self._location,
+            ip=ir.InsertionPoint(self._anchor),
+        )  # fmt: skip
+
+
+def _number(number: int) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+def _shape(value: Any) -> list[int]:
+    return [*ir.RankedTensorType(value.type).shape]
