@@ -18,7 +18,7 @@ from tests.absent import needs_gpu, needs_tpu
 from tests.findings import overlap, rings, small
 from tests.findings.examined import all_found, peak
 from tests.findings.recorded import FOLDER, GPU, TPU, recorded
-from tests.findings.sharded import D, Program, array, manual
+from tests.findings.sharded import DM, D, Program, array, manual
 
 KIND = "manual-ring"
 CALLS = {
@@ -185,6 +185,27 @@ def test_a_sum_of_eight_blocks_in_seven_iterations(adds_first: bool, adds_after:
 def test_a_sum_of_seven_blocks_is_none_of_all() -> None:
     fun = manual(lambda x: _of_seven_iterations(x, adds_first=True, adds_after=False), P("d"), P("d"))
     assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+def test_rings_in_a_row() -> None:
+    """The sum over one axis goes round the other one at once. A third ring has a result that nothing uses."""
+
+    def body(x: Any) -> Any:
+        for axis, size in (("d", 4), ("m", 2), ("d", 4)):
+            before, total, block = x, x, x
+            for _ in range(size - 1):
+                block = lax.ppermute(block, axis, [(i, (i + 1) % size) for i in range(size)])
+                total = total + block
+            x = total
+        return before
+
+    fun = manual(body, P(("d", "m")), P(("d", "m")), DM)
+    x = array((512, 512), ("d", "m"), mesh=DM)
+    (finding,) = all_found(KIND, fun, x, target="cpu:8", roofs=peak("tpu:v5e"))
+    proof = finding.prove(run=True)
+    assert proof.values == "results agree within 1e-04"
+    assert proof.compiled is not None
+    assert len(proof.compiled.module().columns.rows_of("all-reduce".__eq__)) == 1
 
 
 def test_blocks_in_the_order_in_which_they_arrive() -> None:

@@ -40,7 +40,7 @@ from inspector._jax.edits.parameter_edits import (
     store_transposed,
     take_parts,
 )
-from inspector._jax.edits.rings import replace_rings
+from inspector._jax.edits.rings import replace_ring
 from inspector._jax.edits.signatures import (
     CALLS,
     main_of,
@@ -249,7 +249,11 @@ def _replace_rings(
 ) -> int:
     """Replaces rings of permutes by one collective each."""
     inline_calls(module, main_of(module), _PERMUTES, op_names)
-    return replace_rings(module, list(_named(module, _PERMUTES, op_names, stacks)), call, is_chunked)
+    places = 0
+    most = len(list(_named(module, _PERMUTES, op_names, stacks)))
+    while places < most and replace_ring(module, list(_named(module, _PERMUTES, op_names, stacks)), call, is_chunked):
+        places += 1  # and their permutes are erased
+    return places
 
 
 def _keep_own_parts(

@@ -15,6 +15,11 @@ from inspector._jax.edits.deferring import is_zero
 from inspector._jax.edits.hoisting import inline_callee
 
 _WHILE, _CALL, _RETURN = "stablehlo.while", "func.call", "stablehlo.return"
+_EFFECTS = frozenset(
+    f"stablehlo.{name}"
+    for name in ("case", "custom_call", "if", "infeed", "outfeed", "recv", "return", "send", "while")
+)
+"""Operations that may have an effect, also inside of them."""
 _MOVES = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.broadcast_in_dim", "stablehlo.convert"})
 _SUMS = {"psum": "stablehlo.add", "pmax": "stablehlo.maximum", "pmin": "stablehlo.minimum"}
 _WRITES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
@@ -67,30 +72,32 @@ class _Ring(NamedTuple):
     slice: Any = None
 
 
-def replace_rings(module: ir.Module, permutes: Sequence[Any], call: str, is_chunked: bool) -> int:
-    """Replaces rings by collectives.
+def replace_ring(module: ir.Module, permutes: Sequence[Any], call: str, is_chunked: bool) -> bool:
+    """Replaces one ring by a collective, and erases its permutes.
 
     Args:
       module: the module.
-      permutes: their permutes. Calls in loops that lead to them are inlined.
+      permutes: the permutes of rings. Calls in loops that lead to them are inlined.
       call: the function of `jax.lax` that does the same: psum, pmax, pmin, all_gather or psum_scatter.
       is_chunked: whether each step sends a chunk of an array; for psum and psum_scatter only.
 
     Returns:
-      The number of rings that were replaced.
+      False if there is none that can be replaced.
     """
-    groups: list[list[_Ring]] = []
     if call == "psum_scatter":
-        sums = [phase for each in permutes if (phase := _chunk_sum(module, each)) is not None]
-        groups = list(_in_a_row(sums))
+        rings = _in_a_row([phase for each in permutes if (phase := _chunk_sum(module, each)) is not None])
     elif is_chunked:
-        phases = [phase for each in permutes if (phase := _chunk_phase(module, each)) is not None]
-        groups = list(_in_a_row(phases))
+        rings = _in_a_row([phase for each in permutes if (phase := _chunk_phase(module, each)) is not None])
     else:
-        for steps in _chains(permutes):
-            ring = _carried(module, steps[0]) if len(steps) == 1 else _unrolled(module, steps)
-            groups += [[ring]] if ring is not None else []
-    return sum(_replace(rings, call) for rings in groups)
+        rings = _of_blocks(module, permutes)
+    return any(_replace(each, call) for each in rings)
+
+
+def _of_blocks(module: ir.Module, permutes: Sequence[Any]) -> Iterator[list[_Ring]]:
+    for steps in _chains(permutes):
+        ring = _carried(module, steps[0]) if len(steps) == 1 else _unrolled(module, steps)
+        if ring is not None:
+            yield [ring]
 
 
 def _chains(permutes: Sequence[Any]) -> list[list[Any]]:
@@ -287,11 +294,7 @@ def _forget(ring: _Ring) -> None:
 def _erase_unused(block: Any) -> None:
     for view in reversed(list(block.operations)):
         operation = view.operation
-        is_pure = operation.name.startswith("stablehlo.") and operation.name not in (
-            "stablehlo.custom_call",
-            _RETURN,
-            _WHILE,
-        )
+        is_pure = operation.name.startswith("stablehlo.") and operation.name not in _EFFECTS
         if is_pure and not any(True for result in operation.results for _ in result.uses):
             operation.erase()
 
