@@ -18,6 +18,7 @@ from inspector.analysis.findings.edits import (
     LiftConstants,
     PlaceDevices,
     SetFlags,
+    SingleFloats,
     StoreNarrow,
     StoreTransposed,
     TraceAgain,
@@ -31,6 +32,9 @@ from inspector.compilation.what_if import WhatIf, fit_shape
 from inspector.errors import InspectorError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.hlo.shape import NUMPY_TYPES
+
+_SINGLE = {"float64": "float32", "complex128": "complex64"}
+"""Types of 32-bit floats by those of 64-bit ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +115,10 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         if isinstance(edit, StoreNarrow)
         for number in edit.parameters
     }
+    if any(isinstance(edit, SingleFloats) for edit in changes):
+        types |= {
+            a.parameter: _SINGLE[a.dtype] for a in program.arguments if a.parameter is not None and a.dtype in _SINGLE
+        }
     narrowed = {
         number: NUMPY_TYPES[edit.element_type]
         for edit in changes

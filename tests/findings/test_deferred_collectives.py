@@ -217,3 +217,30 @@ def test_a_combined_sum_without_the_name_of_all_its_parts() -> None:
     (finding,) = compiled(of_bfloat16(), "gpu:h100:8").findings(kinds=[KIND])
     assert finding.title.startswith("2 all-reduces over d")
     assert finding.prove().verdict == "proven"
+
+
+def written_where(is_uniform: bool) -> Program:
+    """The outputs of a pipeline, which begin after some iterations."""
+
+    def run(batches: Any) -> Any:
+        def tick(outs: Any, t: Any) -> Any:
+            done = t - 7 if is_uniform else t - lax.axis_index("d")
+            result = lax.psum(batches[t % 64].sum(0), "d")
+            written = lax.dynamic_update_index_in_dim(outs, result, jnp.clip(done, 0, 31), 0)
+            return jnp.where(done >= 0, written, outs), None
+
+        return lax.scan(tick, jnp.zeros((32, 128)), jnp.arange(39))[0]
+
+    return manual(run, P(None, "d"), P()), (BATCHES,)
+
+
+def test_results_that_are_written_in_some_iterations() -> None:
+    found = compiled(written_where(is_uniform=True)).findings(kinds=[KIND])
+    (finding,) = [*found, *found.folded]
+    assert "runs 39 times, in a loop that only stacks the results" in finding.title
+    assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
+
+
+def test_results_that_each_device_writes_in_other_iterations() -> None:
+    found = compiled(written_where(is_uniform=False)).findings(kinds=[KIND])
+    assert not [*found, *found.folded]

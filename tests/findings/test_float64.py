@@ -243,3 +243,17 @@ def test_random_bits_in_a_kernel_of_their_own() -> None:
         target="gpu:h100:8",
     )
     assert finding.gain_s == pytest.approx(finding.prove(run=False).gain_s, rel=0.1)
+
+
+@pytest.mark.parametrize(("length", "is_found"), [(128, True), (4096, False)])
+def test_a_small_argument_in_64_bits_widens_large_ones(length: int, is_found: bool) -> None:
+    def step(b: Any, x: Any) -> Any:
+        return b - 1e-3 * jax.grad(lambda b: jnp.tanh(x[:, : b.size] @ b).sum())(b)
+
+    b, x = jax.ShapeDtypeStruct((length,), np.float64), jax.ShapeDtypeStruct((64, 4096), np.float32)
+    findings = all_found(KIND, step, b, x)
+    assert bool(findings) == is_found
+    if is_found:
+        assert findings[0].title.endswith(" `b` is passed in 64 bits.")
+        assert findings[0].remedy.endswith(", and for `b`")
+        assert findings[0].prove(run=True).values == "results agree within 1e-04"

@@ -582,3 +582,22 @@ def test_a_cache_in_a_shard_map(is_joined: bool) -> None:
     assert finding.title.startswith("`cache` (bf16[2048,2,64], 512 KiB per device) is written as a whole")
     if not is_joined:
         assert finding.prove(run=True).values == "equal results"
+
+
+def test_caches_of_layers_in_a_shard_map() -> None:
+    """A scan takes the cache of each layer, and stacks the new versions."""
+
+    def step(caches: Any, new: Any, i: Any) -> Any:
+        def layer(x: Any, cache: Any) -> Any:
+            cache = jax.lax.dynamic_update_slice_in_dim(cache, x, i, 0)
+            return x + jnp.einsum("thd,shd->thd", x, cache), cache
+
+        return jax.lax.scan(layer, new, caches)
+
+    heads = jax.sharding.PartitionSpec(None, "d")
+    layers = jax.sharding.PartitionSpec(None, None, "d")
+    fun = sharded.manual(step, (layers, heads, jax.sharding.PartitionSpec()), (heads, layers))
+    caches, new = sharded.array((6, 512, 16, 64), None, None, "d"), sharded.array((1, 16, 64), None, "d")
+    (finding,) = all_found(KIND, fun, caches, new, INDEX, target="cpu:8", donate_argnums=0)
+    assert finding.title.startswith("The slices of `caches` (f32[512,2,64], 256 KiB per device each) are written")
+    assert finding.prove(run=True).values == "equal results"

@@ -104,3 +104,9 @@ def test_an_array_that_xla_computes_again_is_named_once() -> None:
     assert ".remat" in compiled.hlo
     (finding,) = compiled.findings(kinds=["over-memory"])
     assert ".remat" not in _largest(finding.title)
+
+
+def test_a_little_too_much_is_not_folded() -> None:
+    compiled = inspector.lower(lambda x: jnp.sort(x).sum(), big(0.5005)).compile(target="cpu")
+    (finding,) = compiled.findings(H100, kinds=["over-memory"])
+    assert 0 < finding.gain_bytes < 0.01 * LIMIT

@@ -101,6 +101,19 @@ def is_zero(value: Any) -> bool:
     return bool(number.is_splat and not number.get_splat_value().value)
 
 
+def _users(module: ir.Module, operation: Any) -> list[Any]:
+    """Returns the operations that use a result. Calls that take it are inlined."""
+    while calls := [use.owner for use in operation.results[0].uses if use.owner.operation.name == _CALL]:
+        inline_callee(module, calls[0].operation)
+    return [use.owner.operation for use in operation.results[0].uses]
+
+
+def _keeps_element(selection: Any, new: Any) -> bool:
+    """Reports whether a selection takes a new version of an element of a loop, or the element as it was."""
+    old = [each for each in (selection.operands[1], selection.operands[2]) if each != new.results[0]]
+    return len(old) == 1 and old[0] in [*new.operands] and isinstance(old[0].owner, ir.Block)
+
+
 def _kept(module: ir.Module, reduce: Any) -> Any | None:
     """Returns the operation that accumulates or stacks the result of an all-reduce; None for other uses."""
     value = reduce.results[0]
@@ -114,7 +127,10 @@ def _kept(module: ir.Module, reduce: Any) -> Any | None:
         elif user.name in _UNIT_DIMENSIONS or _widens(user) or (_adds(reduce) and _scales(user, number)):
             value = user.results[0]
         elif user.name in _COMBINING or (user.name == _STACKING and number == 1):
-            ends = [use.owner.operation for use in user.results[0].uses]
+            ends = _users(module, user)
+            if len(ends) == 1 and ends[0].name == "stablehlo.select" and _keeps_element(ends[0], user):
+                user = ends[0]
+                ends = _users(module, user)
             return user if len(ends) == 1 and ends[0].name == "stablehlo.return" else None
         else:
             return None

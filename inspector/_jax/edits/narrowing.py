@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from inspector._jax.edits.hoisting import COLLECTIVES, inline_callee
 
 _WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
+_UPDATE = "stablehlo.dynamic_update_slice"
 _SELECT, _SHARD_MAP, _SHARD_MAP_RETURN = "stablehlo.select", "sdy.manual_computation", "sdy.return"
 MOVING = frozenset({
     "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
@@ -23,7 +24,7 @@ MOVING = frozenset({
 })  # fmt: skip
 """Operations whose result has values of their first operand only, in other places."""
 
-_STORING = MOVING | {"stablehlo.dynamic_update_slice", "stablehlo.gather"}
+_STORING = MOVING | {_UPDATE, "stablehlo.gather"}
 
 
 def narrow_parameters(
@@ -88,9 +89,11 @@ class _Narrowing:
             user.results[0].replace_all_uses_with(value)
             user.erase()
         elif user.name in _STORING and number == 0:
-            if user.name == "stablehlo.dynamic_update_slice":
+            if user.name == _UPDATE:
                 self._convert(user, 1, self._narrow)
             self.store(user.results[0])
+        elif user.name == _UPDATE and number == 1 and self._results and (place := _carried_place(user)) is not None:
+            self.carry(user.parent.operation, place)  # the loop stacks the next versions of slices
         elif user.name == _SELECT and number > 0 and self._results:
             # Elsewhere the other operand may need the wide type.
             self._convert(user, 3 - number, self._narrow)
@@ -117,6 +120,14 @@ class _Narrowing:
         if _element(value) == element_type:
             return
         user.operands[number] = _converted(value, element_type, ir.InsertionPoint(user))
+
+
+def _carried_place(update: Any) -> int | None:
+    """Returns the number of the element of a loop of which an update replaces a slice; None for other arrays."""
+    loop, array = update.parent.operation, update.operands[0]
+    if loop.name != _WHILE or update.block != loop.regions[1].blocks[0]:
+        return None
+    return next((n for n, each in enumerate(update.block.arguments) if each == array), None)
 
 
 def narrow_collectives(operations: Iterable[Any], narrow: Any) -> int:

@@ -73,9 +73,11 @@ class Finding:
     def is_small(self) -> bool:
         """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time.
 
-        A finding with an unknown gain is small too. In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns. One that a watch found is small if it
+        A peak over the device's memory is never small. A finding with an unknown gain is small too. In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns. One that a watch found is small if it
         saves less than 0.1 s of traces and compiles.
         """
+        if self.kind == _FIRST:
+            return False  # the program cannot run, however little is missing
         if self.is_watched:
             return self.compile_s < _LEAST_RETRACED_S
         if self.compile_share >= _LEAST_COMPILE_SHARE:

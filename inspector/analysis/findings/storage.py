@@ -33,7 +33,7 @@ def stored_uses(
       value: the array, or a tuple that contains it.
       element: its number in the tuple; -1 for an array.
       within: a loop; the array is not followed from the end of an iteration to the next, or to the loop's result.
-      replacing: selections that replace values of the array and store the others.
+      replacing: selections that replace values of the array and store the others, and updates that store it in another array.
     """
     waiting: list[_Place] = [(value, element)]
     seen = set[_Place]()

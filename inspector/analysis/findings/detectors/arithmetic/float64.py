@@ -15,6 +15,7 @@ from inspector.analysis.findings.edits import SingleFloats
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
+from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
@@ -24,6 +25,7 @@ from inspector.support.units import format_list
 KIND = "float64"
 _WIDE = frozenset({"f64", "c128"})
 _WIDE_TYPES = frozenset({"float64", "complex128"})
+_FLOAT_TYPES = _WIDE_TYPES | {"bfloat16", "float16", "float32", "complex64"}
 _MOVED = frozenset({"parameter", "constant", "broadcast", "tuple", "get-tuple-element", "call", "while", "conditional"})
 _PASSED = frozenset({"parameter", "bitcast", "tuple", "constant"})
 _CAUTION = "Keep it if sums or differences need the digits."
@@ -34,15 +36,14 @@ _BITS = ("u32", "u64")
 _NAMED = 3
 _OF_PAIRS = 0.05  # time of an operation on one float32, relative to that on a pair
 _FEWEST = 64  # elements; scalars in 64 bits cost little
+_FAR_SMALLER = 64  # times fewer elements
 
 
 def float64(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for a program that computes in 64-bit floats although its large arguments are narrower."""
     if isinstance(subject.before, Unavailable):
         return
-    if any(
-        each.dtype in _WIDE_TYPES and math.prod(each.shape) >= _FEWEST for each in subject.compiled.program.arguments
-    ):
+    if _takes_wide(subject.compiled.program.arguments):
         return
     written = [i for i in _wide(subject.before) if i.opcode not in _MOVED and not _is_sum(i)]
     computing = _emulating(subject, written) if subject.compiled.program.platform == "tpu" else _wide(subject.module)
@@ -63,11 +64,13 @@ def float64(subject: Subject) -> Iterator[Finding]:
         for place in dict.fromkeys(line_text(each, is_short=True) for each in lines)
         if place not in ("", own_place)
     ]
+    taken = [f"`{a.path}`" for a in subject.compiled.program.arguments if a.dtype in _WIDE_TYPES and a.shape]
     what = first.op_name.rpartition("/")[2] or first.opcode
     title = (
         f"The program computes in 64-bit floats, although its large arguments are narrower. `{what}` makes the first array of them,"
         f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
         + (f" Others are made at {format_list([*others], _NAMED)}." if others else "")
+        + (f" {format_list(taken, _NAMED)} {'is' if len(taken) == 1 else 'are'} passed in 64 bits." if taken else "")
     )
     saved_part = (
         _emulated_part(subject, computing, known or [*kernels])
@@ -78,10 +81,21 @@ def float64(subject: Subject) -> Iterator[Finding]:
     in_parts = any(_is_of_parts(subject.module.instruction(name)) for name in kernels)
     yield subject.finding(
         KIND, title,
-        f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}",
+        f".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of {'each of these lines' if others else 'this line'}"
+        + f", and for {format_list(taken, _NAMED)}" * bool(taken),
         instructions=known or kernels, frames=frames, saved_part=saved_part,
         gain_bytes=_saved_bytes(subject), is_upper_bound=in_parts, edits=(SingleFloats(),), caution=_CAUTION + in_pairs + _IN_PARTS * in_parts,
     )  # fmt: skip
+
+
+def _takes_wide(arguments: Iterable[Argument]) -> bool:
+    """Reports whether arguments in 64 bits show that they are wanted: arrays that are not far smaller than those in fewer bits."""
+    sizes = {True: 0, False: 0}
+    for each in arguments:
+        if each.dtype in _FLOAT_TYPES:
+            is_wide = each.dtype in _WIDE_TYPES
+            sizes[is_wide] = max(sizes[is_wide], math.prod(each.shape))
+    return sizes[True] >= max(_FEWEST, sizes[False] / _FAR_SMALLER)
 
 
 def _saved_bytes(subject: Subject) -> int:

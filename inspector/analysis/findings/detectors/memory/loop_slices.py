@@ -140,7 +140,7 @@ def _is_kept(update: Value, part: LoopSlice) -> bool:
     return (
         start is not None
         and start.instruction.opcode in _MAKING
-        and array.instruction.shape.dimensions == part.array.instruction.shape.dimensions
+        and array.instruction.shape.dimensions == part.taken.instruction.operands[0].shape.dimensions
     )
 
 

@@ -14,6 +14,7 @@ from inspector.analysis.findings.argument_names import argument_root, common_pat
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import full_name, moved_from
 from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.detectors.memory.loop_slices import loop_slice, written_back
 from inspector.analysis.findings.detectors.memory.wide_slices import wide_slices
 from inspector.analysis.findings.edits import StoreNarrow
 from inspector.analysis.findings.finding import Finding
@@ -46,7 +47,7 @@ _LOOP_TEXTS = {
     _SLICES: ("carries an array", " and replaces slices of it", "array = array.astype(jnp.{narrow})  # before the loop; write new.astype(jnp.{narrow}) into it in the body"),
 }  # fmt: skip
 """A sentence about the loop, and the remedy."""
-_REPLACING = frozenset({"dynamic-update-slice", "select"})
+_REPLACING = frozenset({"dynamic-update-slice", "dynamic-slice", "select"})
 _MOST_NAMED = 3
 _ONCE = "  # once, where it is made, or stored in this type"
 _KEPT = "Other programs that take the array may need its precision, such as an optimizer's master weights. Pass a narrow copy of those."
@@ -89,8 +90,8 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
         ):
             continue  # a result of its shape may be its gradient or its next version
         own = versions.get(parameter.parameter_number, [])
-        selections = {u for one in own for u in one.updates if u.instruction.opcode == "select"}
-        uses = list(stored_uses(Value(parameter), replacing=selections))
+        replacing = {u for one in own for u in one.updates if u.instruction.opcode == "select" or u == one.stacked}
+        uses = list(stored_uses(Value(parameter), replacing=replacing))
         inside = [each for each in uses if each.user is not None]
         if len(uses) - len(inside) != len(own):
             continue
@@ -110,11 +111,13 @@ class _Version(NamedTuple):
       result: its position.
       updates: the operations that replace values.
       written: the new values.
+      stacked: the update with which a loop writes each new slice to the result; None if no loop does.
     """
 
     result: int
     updates: list[Value]
     written: list[Value]
+    stacked: Value | None
 
 
 class _Stored(NamedTuple):
@@ -130,14 +133,38 @@ def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
     found: dict[int | None, list[_Version]] = {}
     for number, value in enumerate(values):
         updates, written = list[Value](), list[Value]()
+        stacked = _stacked(value)
+        if stacked is not None:
+            updates.append(stacked)
+            value = moved_from(stacked.operand(1))
+        new = value
         while (parts := _replaced(value)) is not None:
             updates.append(value)
-            value, new = parts
-            written.append(new)
+            value, values_put_in = parts
+            written.append(values_put_in)
+        part = loop_slice(value) if stacked is not None else None
+        if stacked is not None:
+            if part is None or written_back(new, part) != stacked:
+                continue
+            value = part.array
         instruction = value.instruction
-        if updates and instruction.opcode == "parameter" and instruction.computation.is_entry:
-            found.setdefault(instruction.parameter_number, []).append(_Version(number, updates, written))
+        if written and instruction.opcode == "parameter" and instruction.computation.is_entry:
+            found.setdefault(instruction.parameter_number, []).append(_Version(number, updates, written, stacked))
     return found
+
+
+def _stacked(result: Value) -> Value | None:
+    """Returns the update with which a loop writes the slices of a result, as `lax.scan` does; None for other values."""
+    instruction = result.instruction
+    if instruction.opcode != "get-tuple-element" or instruction.operands[0].opcode != "while":
+        return None
+    loop = instruction.operands[0]
+    body = loop.called_computations[0]
+    if body.root.opcode != "tuple":
+        return None
+    ended = source(Value(body.root.operands[instruction.tuple_index], (*result.calls, loop)))
+    is_update = ended.instruction.opcode == "dynamic-update-slice"
+    return ended if is_update and _is_element(ended.operand(0), instruction.tuple_index) else None
 
 
 def _replaced(value: Value) -> tuple[Value, Value] | None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, over
-from inspector.analysis.findings.before import is_scale, uses
+from inspector.analysis.findings.before import is_scale, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.detectors.memory.loop_slices import initial
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -28,6 +29,8 @@ from inspector.support.units import format_bytes
 _UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
 _MOST_COMBINED = 12
 """Arrays of which any may be combined."""
+_MOST_VALUES = 200
+_DIFFERING = frozenset({"partition-id", "replica-id", "rng", "rng-bit-generator", "custom-call", "infeed", "recv"})
 _CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 
 
@@ -176,13 +179,46 @@ def _deferred(value: Value) -> tuple[_Deferred, float] | None:
     is_stacked = kept.instruction.opcode == "dynamic-update-slice" and found[0].operand == 1
     if not is_stacked and kept.instruction.opcode != reduction.root.opcode:
         return None
-    if any(use.user is not None for use in uses(kept)):
-        return None
     carried = [kept.operand(0)] if is_stacked else [*kept.operands]
-    if not any(_is_carried(each, kept, calls) for each in carried):
+    ended = _chosen(kept, carried)
+    if any(use.user is not None for use in uses(ended)):
+        return None
+    if not any(_is_carried(each, kept, ended, calls) for each in carried):
         return None
     widening = element_bits(kept.instruction.shape.element_type) / element_bits(value.instruction.shape.element_type)
     return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked), widening
+
+
+def _chosen(kept: Value, carried: Sequence[Value]) -> Value:
+    """Returns the selection of a new version of an element, or of the element as it was, in iterations that are the same on all devices.
+
+    Returns the new version itself if there is no such selection.
+    """
+    found = [use.user for use in uses(kept)]
+    if len(found) != 1 or found[0] is None or found[0].instruction.opcode != "select":
+        return kept
+    selection = found[0]
+    others = [each for each in (selection.operand(1), selection.operand(2)) if each != kept]
+    is_same = len(others) == 1 and others[0] in carried and _is_same_everywhere(moved_from(selection.operand(0)))
+    return selection if is_same else kept
+
+
+def _is_same_everywhere(value: Value) -> bool:
+    """Reports whether a value, such as a loop's counter, does not depend on the device, nor on arguments of the program."""
+    waiting, seen = [value], set[Value]()
+    while waiting and len(seen) < _MOST_VALUES:
+        each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.instruction.opcode in _DIFFERING or (each.instruction.opcode == "parameter" and not each.calls):
+            return False
+        if (begun := initial(each)) is not None:
+            index, loop = each.instruction.tuple_index, each.calls[-1]
+            waiting += [begun, source(Value(loop.called_computations[0].root.operand(index), each.calls))]
+        else:
+            waiting += each.operands
+    return not waiting
 
 
 def _is_passed(user: Value, number: int, is_sum: bool) -> bool:
@@ -200,8 +236,8 @@ def _widens(user: Instruction) -> bool:
     return before in FLOATS and after in FLOATS and element_bits(after) > element_bits(before)
 
 
-def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> bool:
-    """Reports whether an element of a loop ends as `kept`, and is used for nothing else."""
+def _is_carried(element: Value, kept: Value, ended: Value, calls: tuple[Instruction, ...]) -> bool:
+    """Reports whether an element of a loop ends as `ended`, and is used for nothing else but that and its next version, `kept`."""
     taken, body = element.instruction, calls[-1].called_computations[0]
     if taken.opcode != "get-tuple-element" or taken.operands[0] not in body.parameters or body.root.opcode != "tuple":
         return False
@@ -217,4 +253,4 @@ def _is_carried(element: Value, kept: Value, calls: tuple[Instruction, ...]) -> 
         if each.opcode != "get-tuple-element" or each.tuple_index == number
         for use in uses(Value(each, calls))
     ]
-    return not ends_loop and source(Value(body.root.operand(number), calls)) == kept and users == [kept]
+    return not ends_loop and source(Value(body.root.operand(number), calls)) == ended and {*users} == {kept, ended}
