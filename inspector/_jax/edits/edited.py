@@ -257,12 +257,17 @@ def _replace_rings(
 
 
 def _keep_own_parts(
-    module: ir.Module, op_names: Collection[str], dimensions: Sequence[int], stacks: Stacks = ()
+    module: ir.Module,
+    op_names: Collection[str],
+    shapes: Sequence[Sequence[int]],
+    stacks: Stacks = (),
+    scattered: Sequence[int] = (),
 ) -> int:
-    """Removes gathers after which each device keeps only its own part. The operations in between run on that part."""
-    gathers = _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks)
-    wanted = [each for each in gathers if ir.RankedTensorType(each.results[0].type).shape == [*dimensions]]
-    return keep_own_parts(module, wanted)
+    """Removes gathers and sums after which each device keeps only its own part. The operations in between run on that part."""
+    kind = "stablehlo.all_reduce" if scattered else "stablehlo.all_gather"
+    named = _named(module, frozenset({kind}), op_names, stacks)
+    wanted = [each for each in named if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
+    return keep_own_parts(module, wanted, scattered)
 
 
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:

@@ -1,6 +1,6 @@
-"""Replaces gathered arrays by each device's own part, in StableHLO modules.
+"""Replaces gathered arrays and sums by each device's own part, in StableHLO modules.
 
-The operations in between compute each row of the gathered dimension alone, so that they can work on the part of a device.
+The operations in between compute each row of a dimension alone, so that they can work on the part of a device.
 
 Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 """
@@ -8,7 +8,7 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -33,28 +33,44 @@ _BY_ELEMENT = frozenset({
 """Operations that combine arrays of one shape element by element."""
 
 
-def keep_own_parts(module: ir.Module, gathers: Iterable[Any]) -> int:
-    """Removes gathers and the later slices that take each device's own part. Returns the number of removed gathers."""
-    return sum(_OwnPart(module, gather).keep() for gather in gathers)
+def keep_own_parts(module: ir.Module, collectives: Iterable[Any], scattered: Sequence[int] = ()) -> int:
+    """Removes collectives and the later slices that take each device's own part.
+
+    Args:
+      module: the module.
+      collectives: gathers, or sums, which are scattered instead.
+      scattered: for sums, the dimension of the parts and their number.
+
+    Returns:
+      The number of collectives that were removed.
+    """
+    places = 0
+    for each in collectives:
+        if scattered:
+            dimension, count = scattered
+        else:
+            dimension = ir.IntegerAttr(each.attributes["all_gather_dim"]).value
+            before, after = (_shape(value)[dimension] for value in (each.operands[0], each.results[0]))
+            count = after // before
+        places += _OwnPart(module, each, dimension, count).keep()
+    return places
 
 
 class _OwnPart:
-    """A gather with the operations between it and the slices of its rows."""
+    """A collective with the operations between it and the slices of its rows."""
 
-    def __init__(self, module: ir.Module, gather: Any) -> None:
-        """Stores the gather. `_rows` has the gathered dimension of each array that depends on it."""
-        self._module, self._gather = module, gather
-        dimension = ir.IntegerAttr(gather.attributes["all_gather_dim"]).value
-        before, after = (_shape(value)[dimension] for value in (gather.operands[0], gather.results[0]))
-        self._count = after // before
-        self._rows: dict[Any, int] = {gather.results[0]: dimension}
+    def __init__(self, module: ir.Module, collective: Any, dimension: int, count: int) -> None:
+        """Stores the collective. `_rows` has the dimension of the parts of each array that depends on it."""
+        self._module, self._collective, self._count = module, collective, count
+        self._rows: dict[Any, int] = {collective.results[0]: dimension}
         self._slices: list[Any] = []
 
     def keep(self) -> bool:
         """Computes with a device's part; returns False, without a change, if an operation needs other rows."""
         if not self._follow():
             return False
-        computed = [(value, dimension) for value, dimension in self._rows.items() if value != self._gather.results[0]]
+        whole = self._collective.results[0]
+        computed = [(value, dimension) for value, dimension in self._rows.items() if value != whole]
         if not all(self._has_rows(value.owner.operation, dimension) for value, dimension in computed):
             return False
         for value, dimension in computed:
@@ -64,9 +80,24 @@ class _OwnPart:
         for each in self._slices:
             each.results[0].replace_all_uses_with(each.operands[0])
             each.erase()
-        self._gather.results[0].replace_all_uses_with(self._gather.operands[0])
-        self._gather.erase()
+        whole.replace_all_uses_with(self._part())
+        self._collective.erase()
         return True
+
+    def _part(self) -> Any:
+        """Returns the own part of the collective's result."""
+        collective, whole = self._collective, self._collective.results[0]
+        if collective.name != "stablehlo.all_reduce":
+            return collective.operands[0]
+        dimension = self._rows[whole]
+        place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+        made = ir.Operation.create(
+            "stablehlo.reduce_scatter", results=[self._smaller(whole, dimension)], operands=[collective.operands[0]],
+            attributes={**{each: collective.attributes[each] for each in collective.attributes}, "scatter_dimension": place},
+            regions=1, loc=collective.location, ip=ir.InsertionPoint(collective),
+        )  # fmt: skip
+        collective.regions[0].blocks[0].append_to(made.regions[0])
+        return made.results[0]
 
     def _follow(self) -> bool:
         waiting = [*self._rows]

@@ -216,17 +216,19 @@ class ReplaceRings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeepOwnParts:
-    """Removes `all_gather`s after which each device keeps only its own part, and the slices. The operations in between run on that part.
+    """Removes `all_gather`s and `psum`s after which each device keeps only its own part, and the slices. The operations in between run on that part.
 
     Attributes:
       op_names: JAX's names of the collectives.
-      dimensions: those of their results.
+      shapes: the dimensions of their results.
       stacks: their call stacks; () for all with the names.
+      scattered: for a `psum`, which becomes a `psum_scatter`, the dimension of the parts and their number; () for an `all_gather`.
     """
 
     op_names: tuple[str, ...]
-    dimensions: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
     stacks: tuple[Stack, ...] = ()
+    scattered: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

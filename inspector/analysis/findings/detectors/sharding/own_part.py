@@ -1,7 +1,7 @@
 """Collectives in a `shard_map` of which each device only takes its own part again.
 
-An `all_gather` whose own part is taken is the value before it, also if values are computed for each row in between; a `psum` is a
-`psum_scatter`.
+An `all_gather` whose own part is taken is the value before it, and a `psum` is a `psum_scatter`, also if values are computed for each row in
+between.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.participation import Groups
 from inspector.analysis.collectives.sliced_results import by_partition, sliced_dimension
 from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
-from inspector.analysis.findings.edits import Edit, KeepOwnParts, stacks_of
+from inspector.analysis.findings.edits import KeepOwnParts, stacks_of
 from inspector.analysis.findings.exchange_chains import (
     has_product,
     is_by_element,
@@ -35,6 +36,8 @@ from inspector.support.units import format_array
 
 _CALLS = {"all-gather": "all_gather", "all-reduce": "psum"}
 _MOST_VALUES = 200
+_MOST_COMBINED = 1.05
+"""Largest size of a combined sum, relative to those of which each device takes its part."""
 
 
 class _OwnPart(NamedTuple):
@@ -68,10 +71,38 @@ def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
         if found is not None:
             key = name, lines_of(value.instruction.frames), value.instruction.shape.byte_size
             groups.setdefault(key, []).append(found)
+    left: dict[tuple[str, Groups], list[_OwnPart]] = {}  # sums by name and devices
     for owns in groups.values():
         collectives = compiled_collectives(subject, owns[0].value)
         if len(collectives) == len(owns):
             yield from _finding(subject, kind, owns, collectives)
+        elif not collectives and owns[0].value.instruction.opcode == "all-reduce":
+            peers = tuple(map(tuple, _groups(owns[0].value.instruction, subject.collectives.num_partitions)))
+            left.setdefault((full_name(owns[0].value), peers), []).extend(owns)
+    for (_, peers), owns in left.items():
+        combined = _combined(subject, owns, peers)
+        if combined is not None:
+            yield from _finding(subject, kind, owns, [combined])
+
+
+def _groups(collective: Instruction, num_partitions: int) -> list[list[int]]:
+    return [list(map(int, group)) for group in collective.replica_groups.expand(num_partitions).tolist()]
+
+
+def _combined(subject: Subject, owns: Sequence[_OwnPart], peers: Groups) -> Collective | None:
+    """Returns the all-reduce into which XLA combined sums, and maybe smaller ones; None if there is none.
+
+    Of a combined all-reduce, the name and the lines are those of one of its sums.
+    """
+    size = sum(each.value.instruction.shape.byte_size for each in owns)
+    found = [
+        each
+        for each in subject.collectives
+        if each.opcode == "all-reduce"
+        and size <= each.result_bytes <= _MOST_COMBINED * size
+        and each.participants == peers
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _own_part(value: Value, num_partitions: int) -> _OwnPart | None:
@@ -79,22 +110,20 @@ def _own_part(value: Value, num_partitions: int) -> _OwnPart | None:
     collective = value.instruction
     if len(collective.operands) != 1 or collective.shape.is_tuple or not _is_sum_or_gather(collective):
         return None
-    groups = collective.replica_groups.expand(num_partitions).tolist()
+    groups = _groups(collective, num_partitions)
     places = {number: place for group in groups for place, number in enumerate(group) if number >= 0}
     count = len(groups[0])
     if {*places} != {*range(num_partitions)} or count < 2 or len(places) != count * len(groups):
         return None
     if collective.opcode == "all-gather":
         (dimension,) = collective.dimensions
-        return _part_of_gather(value, dimension, places, count)
-    dimensions, part = set[int](), collective.shape
-    for user, _ in uses(value):
-        sliced = None if user is None else _sliced(user.instruction, places, count)
-        if user is None or sliced is None:
-            return None
-        dimensions.add(sliced)
-        part = user.instruction.shape
-    return _OwnPart(value, dimensions.pop(), part) if len(dimensions) == 1 else None
+        return _part_of_rows(value, dimension, places, count)
+    parts = (
+        _part_of_rows(value, dimension, places, count)
+        for dimension, size in enumerate(collective.shape.dimensions)
+        if size % count == 0
+    )
+    return next((part for part in parts if part is not None), None)
 
 
 def _sliced(user: Instruction, places: Mapping[int, int], count: int) -> int | None:
@@ -107,9 +136,9 @@ def _sliced(user: Instruction, places: Mapping[int, int], count: int) -> int | N
     return dimension if is_own else None
 
 
-def _part_of_gather(gather: Value, dimension: int, places: Mapping[int, int], count: int) -> _OwnPart | None:
-    """Returns the part of a gathered array that each device takes, also of values that are computed for each row of it alone."""
-    tracked, waiting, part = {gather: dimension}, [gather], gather.instruction.shape
+def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count: int) -> _OwnPart | None:
+    """Returns the part of an array along a dimension that each device takes, also of values that are computed for each row of it alone."""
+    tracked, waiting, part = {whole: dimension}, [whole], whole.instruction.shape
     while waiting:
         value = waiting.pop()
         for user, number in uses(value):
@@ -125,8 +154,8 @@ def _part_of_gather(gather: Value, dimension: int, places: Mapping[int, int], co
             if user not in tracked:
                 tracked[user] = after
                 waiting.append(user)
-    between = tuple(each for each in tracked if each != gather)
-    return None if part == gather.instruction.shape else _OwnPart(gather, dimension, part, between)
+    between = tuple(each for each in tracked if each != whole)
+    return None if part == whole.instruction.shape else _OwnPart(whole, dimension, part, between)
 
 
 def _dimension_after(user: Instruction, number: int, dimension: int) -> int | None:
@@ -186,7 +215,9 @@ def _finding(
     call = _CALLS[before.opcode]
     array = format_array(before.operands[0].shape.element_type, before.operands[0].shape.dimensions)
     saved = dict.fromkeys((each.name for each in collectives), 1.0)
-    edits: tuple[Edit, ...] | None = None
+    shrunk = dict.fromkeys(_kernels_between(subject, [each for one in owns for each in one.between]))
+    stacks = stacks_of(one.value.instruction.frames for one in owns)
+    shapes = _shapes(owns)
     if before.opcode == "all-gather":
         if own.between:
             what = f"gathers {array} of each device, computes each row independently, and each device then keeps only its own part."
@@ -197,21 +228,32 @@ def _finding(
         for each in collectives:
             saved |= dict.fromkeys(_kernels_behind(subject, each), 1.0)
         count = before.shape.dimensions[own.dimension] // before.operands[0].shape.dimensions[own.dimension]
-        for name in _kernels_between(subject, [each for one in owns for each in one.between]):
-            saved.setdefault(name, 1 - 1 / count)
-        stacks = stacks_of(one.value.instruction.frames for one in owns)
-        edits = (KeepOwnParts((full_name(own.value),), tuple(before.shape.dimensions), stacks),)
+        edits = [KeepOwnParts((full_name(own.value),), shapes, stacks)]
     else:
-        what = f"adds up {array} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
+        count = before.shape.dimensions[own.dimension] // own.part.dimensions[own.dimension]
+        whole = array if len(shapes) == 1 else f"{len(owns)} arrays"
+        what = f"adds up {whole} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
         remedy = f"jax.lax.psum_scatter(x, axis, scatter_dimension={own.dimension}, tiled=True)  # instead of psum and the slice"
         for each in collectives:
-            saved |= _saved_by_scatter(subject, each, own)
+            saved |= _saved_by_scatter(subject, each, count)
+        edits = [
+            KeepOwnParts((full_name(own.value),), _shapes(owns, dimension), stacks, (dimension, count))
+            for dimension in dict.fromkeys(one.dimension for one in owns)
+        ]
+    for name in shrunk:
+        saved.setdefault(name, 1 - 1 / count)
     if all(saved[each.name] <= 0 for each in collectives):
         return
     times = f" ({len(collectives)} times)" if len(collectives) > 1 else ""
     yield subject.finding(
-        kind, f"The `{call}`{subject.at_line(before.frames)}{times} {what}", remedy, saved=saved, frames=before.frames, edits=edits,
+        kind, f"The `{call}`{subject.at_line(before.frames)}{times} {what}", remedy, saved=saved, frames=before.frames, edits=tuple(edits),
     )  # fmt: skip
+
+
+def _shapes(owns: Iterable[_OwnPart], dimension: int | None = None) -> tuple[tuple[int, ...], ...]:
+    """Returns the shapes of the collectives' results, or of those of whose parts along a dimension are taken."""
+    found = (one.value.instruction.shape for one in owns if dimension in (None, one.dimension))
+    return tuple(dict.fromkeys(tuple(shape.dimensions) for shape in found))
 
 
 def _kernels_between(subject: Subject, values: Sequence[Value]) -> Iterator[str]:
@@ -232,9 +274,11 @@ def _elements(instruction: Instruction) -> int:
     return math.prod(instruction.shape.dimensions)
 
 
-def _saved_by_scatter(subject: Subject, collective: Collective, own: _OwnPart) -> Mapping[str, float]:
-    """Returns the parts of the time of a sum, and of the kernels that move it, which a `psum_scatter` saves."""
-    scatter = dataclasses.replace(collective, opcode="reduce-scatter", result_shapes=(own.part,))
+def _saved_by_scatter(subject: Subject, collective: Collective, count: int) -> Mapping[str, float]:
+    """Returns the parts of the time of a sum, and of the kernels that move it, which a `psum_scatter` among `count` devices saves."""
+    elements = sum(math.prod(shape.dimensions) for shape in collective.result_shapes)
+    part_shape = Shape(collective.result_shapes[0].element_type, (max(1, elements // count),))
+    scatter = dataclasses.replace(collective, opcode="reduce-scatter", result_shapes=(part_shape,))
     exchange = next((each for each in subject.exchanges if each.collective.name == collective.name), None)
     if exchange is None:
         return {collective.name: 0.5}  # of the bytes
