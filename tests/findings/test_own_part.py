@@ -150,6 +150,11 @@ def with_positions(x: Any, w: Any) -> Any:
     return own(lax.all_gather(x, "d", tiled=True) * jnp.arange(8 * 1024.0)[:, None], "d", 8)
 
 
+def with_computed_rows(x: Any, w: Any) -> Any:
+    rows = jnp.cumsum(jnp.tile(w, (16, 1)), 0)
+    return own(lax.all_gather(x, "d", tiled=True) * rows, "d", 8)
+
+
 def mean_of_all_rows(x: Any, w: Any) -> Any:
     whole = lax.all_gather(x, "d", tiled=True)
     return own(whole - whole.mean(0), "d", 8)
@@ -174,8 +179,13 @@ def test_the_own_part_of_what_is_computed_for_each_row(fun: Any) -> None:
     assert not [*proof.compiled.module().columns.rows_of("all-gather".__eq__)]
 
 
-def test_rows_of_another_array_are_not_taken_automatically() -> None:
+def test_positions_of_rows_begin_at_the_own_part() -> None:
     (finding,) = all_found(KIND, by_rows(with_positions)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+    assert finding.prove(run=True).values == "equal results"
+
+
+def test_rows_of_another_array_are_not_taken_automatically() -> None:
+    (finding,) = all_found(KIND, by_rows(with_computed_rows)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
     assert finding.prove(run=False).verdict == "cannot be tried"
 
 

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from jaxlib.mlir import ir
 
 _ALL_REDUCE, _GATHER, _SCATTER, _ALL_TO_ALL, _PERMUTE = (
@@ -45,16 +44,6 @@ def combine_collectives(collectives: Iterable[Any]) -> int:
                 _combine(level)
                 places += len(level)
     return places
-
-
-def has_groups(collective: Any, groups: Sequence[Sequence[int]]) -> bool:
-    """Reports whether a collective is in certain groups of devices, as far as its attributes list them."""
-    if "replica_groups" not in collective.attributes:
-        return True
-    written = collective.attributes["replica_groups"]
-    if not isinstance(written, ir.DenseIntElementsAttr):
-        return True
-    return bool(np.array(written).tolist() == [[*each] for each in groups])
 
 
 def _key(collective: Any) -> tuple[Any, ...]:

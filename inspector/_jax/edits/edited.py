@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.combining import COMBINED, combine_collectives, has_groups
+from inspector._jax.edits.combining import COMBINED, combine_collectives
 from inspector._jax.edits.contracting import contract_sums
 from inspector._jax.edits.deferring import defer_collectives
+from inspector._jax.edits.device_groups import device_groups
 from inspector._jax.edits.hoisting import COLLECTIVES, callee_of, hoist_collectives, inline_calls
 from inspector._jax.edits.lifting import lift_constants
 from inspector._jax.edits.narrowing import (
@@ -27,7 +28,7 @@ from inspector._jax.edits.narrowing import (
     narrow_elements,
     narrow_parameters,
 )
-from inspector._jax.edits.own_parts import keep_own_parts
+from inspector._jax.edits.own_parts import keep_own_parts, reduce_parts
 from inspector._jax.edits.parameter_edits import (
     donate,
     drop_parameters,
@@ -241,7 +242,8 @@ def _combine_collectives(
     """Combines collectives that do not depend on each other."""
     inline_calls(module, main_of(module), COMBINED, op_names, in_loops=False)
     named = _named(module, COMBINED, op_names, stacks)
-    return combine_collectives(each for each in named if not groups or has_groups(each, groups))
+    wanted = [[*each] for each in groups]
+    return combine_collectives(each for each in named if not groups or device_groups(module, each) in (wanted, None))
 
 
 def _replace_rings(
@@ -268,6 +270,16 @@ def _keep_own_parts(
     named = _named(module, frozenset({kind}), op_names, stacks)
     wanted = [each for each in named if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
     return keep_own_parts(module, wanted, scattered)
+
+
+def _reduce_parts(
+    module: ir.Module, op_names: Collection[str], shapes: Sequence[Sequence[int]], stacks: Stacks = ()
+) -> int:
+    """Removes gathers whose results are only reduced along the gathered dimension."""
+    named = _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks)
+    return reduce_parts(
+        module, [each for each in named if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
+    )
 
 
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:
@@ -333,6 +345,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "CombineCollectives": _combine_collectives,
     "ReplaceRings": _replace_rings,
     "KeepOwnParts": _keep_own_parts,
+    "ReduceParts": _reduce_parts,
     "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

@@ -11,16 +11,19 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
+from inspector._jax.edits.device_groups import device_groups
 from inspector._jax.edits.hoisting import inline_callee
 
-_CALL, _SLICE, _CONSTANT, _BROADCAST = (
+_CALL, _SLICE, _CONSTANT, _BROADCAST, _IOTA = (
     "func.call",
     "stablehlo.dynamic_slice",
     "stablehlo.constant",
     "stablehlo.broadcast_in_dim",
+    "stablehlo.iota",
 )
 _BY_ELEMENT = frozenset({
     f"stablehlo.{name}"
@@ -56,14 +59,27 @@ def keep_own_parts(module: ir.Module, collectives: Iterable[Any], scattered: Seq
     return places
 
 
-class _OwnPart:
-    """A collective with the operations between it and the slices of its rows."""
+def reduce_parts(module: ir.Module, gathers: Iterable[Any]) -> int:
+    """Removes gathers whose results are only reduced along the gathered dimension. Returns the number of removed gathers.
+
+    Each device reduces its part, and an all-reduce combines the results.
+    """
+    places = 0
+    for each in gathers:
+        dimension = ir.IntegerAttr(each.attributes["all_gather_dim"]).value
+        before, after = (_shape(value)[dimension] for value in (each.operands[0], each.results[0]))
+        places += _ReducedParts(module, each, dimension, after // before).keep()
+    return places
+
+
+class _Rows:
+    """A collective whose result has a dimension of parts, with the operations that compute each row along it alone."""
 
     def __init__(self, module: ir.Module, collective: Any, dimension: int, count: int) -> None:
         """Stores the collective. `_rows` has the dimension of the parts of each array that depends on it."""
         self._module, self._collective, self._count = module, collective, count
+        self._groups = device_groups(module, collective)
         self._rows: dict[Any, int] = {collective.results[0]: dimension}
-        self._slices: list[Any] = []
 
     def keep(self) -> bool:
         """Computes with a device's part; returns False, without a change, if an operation needs other rows."""
@@ -77,15 +93,155 @@ class _OwnPart:
             self._shrink_operands(value.owner.operation, dimension)
         for value, dimension in computed:
             value.set_type(self._smaller(value, dimension))
-        for each in self._slices:
-            each.results[0].replace_all_uses_with(each.operands[0])
-            each.erase()
-        whole.replace_all_uses_with(self._part())
+        part = self._part()
+        self._end()
+        whole.replace_all_uses_with(part)
         self._collective.erase()
         return True
 
+    def _takes(self, user: Any, number: int, dimension: int) -> bool:
+        """Reports whether an operation needs only the own part of an operand. It is then one of the ends."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """Changes the ends."""
+        raise NotImplementedError
+
     def _part(self) -> Any:
         """Returns the own part of the collective's result."""
+        return self._collective.operands[0]
+
+    def _follow(self) -> bool:
+        """Returns False if an operation needs other rows, or if there is no end."""
+        waiting, has_end = [*self._rows], False
+        while waiting:
+            value = waiting.pop()
+            dimension = self._rows[value]
+            while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
+                inline_callee(self._module, calls[0].operation)
+            for user, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
+                if self._takes(user, number, dimension):
+                    has_end = True
+                    continue
+                after = _row_after(user, number, dimension)
+                if after is None or self._rows.get(user.results[0], after) != after:
+                    return False
+                if user.results[0] not in self._rows:
+                    self._rows[user.results[0]] = after
+                    waiting.append(user.results[0])
+        return has_end
+
+    def _has_rows(self, operation: Any, dimension: int) -> bool:
+        """Reports whether the other operands of an operation can be made for the part: they depend on the collective, or can be computed for it."""
+        return all(self._can_shrink(each, dimension) for each in self._others(operation))
+
+    def _others(self, operation: Any) -> list[Any]:
+        """Returns the operands of an elementwise operation that have the shape of its result and do not depend on the collective."""
+        if operation.name not in _BY_ELEMENT:
+            return []
+        result = _shape(operation.results[0])
+        return [each for each in operation.operands if _shape(each) == result and each not in self._rows]
+
+    def _smaller(self, value: Any, dimension: int) -> Any:
+        shape = _shape(value)
+        shape[dimension] //= self._count
+        return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+
+    def _shrink_operands(self, operation: Any, dimension: int) -> None:
+        """Gives the other operands of an elementwise operation, such as constants, the size of the part."""
+        others = self._others(operation)
+        for number, operand in enumerate(operation.operands):
+            if operand in others:
+                operation.operands[number] = self._shrunk(operand, dimension, operation)
+
+    def _can_shrink(self, value: Any, dimension: int) -> bool:
+        """Reports whether an array, such as a constant or positions, can be computed for the part along a dimension."""
+        maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if maker is None:
+            return False
+        if maker.name == _CONSTANT:
+            return bool(ir.DenseElementsAttr(maker.attributes["value"]).is_splat)
+        if maker.name == _IOTA:
+            return self._groups is not None
+        if maker.name in _BY_ELEMENT:
+            result = _shape(maker.results[0])
+            return all(_shape(each) != result or self._can_shrink(each, dimension) for each in maker.operands)
+        if maker.name != _BROADCAST:
+            return False
+        at = _place_in_operand(maker, dimension)
+        return at is None or self._can_shrink(maker.operands[0], at)
+
+    def _shrunk(self, value: Any, dimension: int, before: Any) -> Any:
+        """Returns such an array for the part, computed in front of an operation."""
+        maker, smaller = value.owner.operation, self._smaller(value, dimension)
+        if maker.name == _CONSTANT:
+            known = ir.DenseElementsAttr(maker.attributes["value"])
+            splat = ir.DenseElementsAttr.get_splat(smaller, known.get_splat_value())
+            place = ir.InsertionPoint(before)
+            return ir.Operation.create(
+                _CONSTANT, [smaller], [], {"value": splat}, loc=maker.location, ip=place
+            ).results[0]
+        inner = {}
+        if maker.name in _BY_ELEMENT:
+            result = _shape(maker.results[0])
+            inner = {n: dimension for n, each in enumerate(maker.operands) if _shape(each) == result}
+        elif maker.name == _BROADCAST and (at := _place_in_operand(maker, dimension)) is not None:
+            inner = {0: at}
+        operands = {n: self._shrunk(maker.operands[n], at, before) for n, at in inner.items()}
+        made = maker.clone(ip=ir.InsertionPoint(before)).operation
+        made.results[0].set_type(smaller)
+        for number, operand in operands.items():
+            made.operands[number] = operand
+        if maker.name != _IOTA or ir.IntegerAttr(maker.attributes["iota_dimension"]).value != dimension:
+            return made.results[0]
+        build = _Builder(before)
+        first = build.broadcast(self._first_row(build, _shape(value)[dimension], smaller.element_type), smaller)
+        return build.create("add", smaller, made.results[0], first)
+
+    def _first_row(self, build: _Builder, size: int, element_type: Any) -> Any:
+        """Returns the position of the own part's first row in a dimension of some size, as a scalar."""
+        groups = np.array(self._groups)
+        places = np.zeros(groups.size, np.int32)
+        for group in groups:
+            places[group] = np.arange(len(group), dtype=np.int32)
+        integer = ir.IntegerType.get_signless(32)
+        scalar, one = ir.RankedTensorType.get([], integer), ir.RankedTensorType.get([1], integer)
+        rows: Any = places * np.int32(size // self._count)
+        table = ir.DenseElementsAttr.get(rows)
+        numbers = build.create("constant", table.type, value=table)
+        unsigned = ir.RankedTensorType.get([], ir.IntegerType.get_unsigned(32))
+        own = build.create("convert", scalar, build.create("partition_id", unsigned))
+        row = build.create("dynamic_slice", one, numbers, own, slice_sizes=ir.DenseI64ArrayAttr.get([1]))
+        return build.create("convert", ir.RankedTensorType.get([], element_type), build.create("reshape", scalar, row))
+
+
+class _OwnPart(_Rows):
+    """A collective after which each device takes its own rows."""
+
+    def __init__(self, module: ir.Module, collective: Any, dimension: int, count: int) -> None:
+        """Arguments as for `_Rows`."""
+        super().__init__(module, collective, dimension, count)
+        self._slices: list[Any] = []
+
+    def _takes(self, user: Any, number: int, dimension: int) -> bool:
+        """Reports whether a slice has the size of a device's part, at a computed place."""
+        if user.name != _SLICE or number != 0:
+            return False
+        start = user.operands[1 + dimension]
+        if not isinstance(start.owner, ir.Block) and start.owner.operation.name == _CONSTANT:
+            return False
+        before, after = _shape(user.operands[0]), _shape(user.results[0])
+        sizes = [size // self._count if d == dimension else size for d, size in enumerate(before)]
+        if after == sizes:
+            self._slices.append(user)
+        return after == sizes
+
+    def _end(self) -> None:
+        for each in self._slices:
+            each.results[0].replace_all_uses_with(each.operands[0])
+            each.erase()
+
+    def _part(self) -> Any:
         collective, whole = self._collective, self._collective.results[0]
         if collective.name != "stablehlo.all_reduce":
             return collective.operands[0]
@@ -99,80 +255,134 @@ class _OwnPart:
         collective.regions[0].blocks[0].append_to(made.regions[0])
         return made.results[0]
 
-    def _follow(self) -> bool:
-        waiting = [*self._rows]
-        while waiting:
-            value = waiting.pop()
-            dimension = self._rows[value]
-            while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
-                inline_callee(self._module, calls[0].operation)
-            for user, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
-                if user.name == _SLICE and number == 0 and self._takes_part(user, dimension):
-                    self._slices.append(user)
-                    continue
-                after = _row_after(user, number, dimension)
-                if after is None or self._rows.get(user.results[0], after) != after:
-                    return False
-                if user.results[0] not in self._rows:
-                    self._rows[user.results[0]] = after
-                    waiting.append(user.results[0])
-        return bool(self._slices)
 
-    def _has_rows(self, operation: Any, dimension: int) -> bool:
-        """Reports whether the other operands of an operation can be made for the part: they depend on the gather, or have equal rows."""
-        return all(_repeats_rows(each, dimension) for each in self._others(operation))
+class _ReducedParts(_Rows):
+    """A gather after which everything reduces the rows, or takes one at an index."""
 
-    def _others(self, operation: Any) -> list[Any]:
-        """Returns the operands of an elementwise operation that have the shape of its result and do not depend on the gather."""
-        if operation.name not in _BY_ELEMENT:
-            return []
-        result = _shape(operation.results[0])
-        return [each for each in operation.operands if _shape(each) == result and each not in self._rows]
+    def __init__(self, module: ir.Module, collective: Any, dimension: int, count: int) -> None:
+        """Arguments as for `_Rows`."""
+        super().__init__(module, collective, dimension, count)
+        self._reductions: list[Any] = []
+        self._picks: list[tuple[Any, int]] = []
 
-    def _takes_part(self, user: Any, dimension: int) -> bool:
-        """Reports whether a slice has the size of a device's part, at a computed place."""
-        start = user.operands[1 + dimension]
-        if not isinstance(start.owner, ir.Block) and start.owner.operation.name == _CONSTANT:
-            return False
-        before, after = _shape(user.operands[0]), _shape(user.results[0])
-        return all(
-            a == (b // self._count if d == dimension else b) for d, (b, a) in enumerate(zip(before, after, strict=True))
+    def _takes(self, user: Any, number: int, dimension: int) -> bool:
+        if user.name == "stablehlo.reduce" and number == 0 and len(user.results) == 1:
+            if dimension not in [*ir.DenseI64ArrayAttr(user.attributes["dimensions"])]:
+                return False
+            if user not in self._reductions:
+                self._reductions.append(user)
+            return True
+        if user.name == "stablehlo.gather" and number == 0 and self._groups is not None and _picks_one(user, dimension):
+            self._picks.append((user, dimension))
+            return True
+        return False
+
+    def _end(self) -> None:
+        for each in self._reductions:
+            self._combine(each, each.regions[0])
+        for pick, dimension in self._picks:
+            self._pick(pick, dimension)
+
+    def _combine(self, made: Any, region: Any) -> None:
+        """Combines a result of all devices, as the operation of a reduction does."""
+        operations = [each.operation for each in made.block.operations]
+        after = operations[operations.index(made) + 1]
+        collective, result = self._collective, made.results[0]
+        names = [each for each in collective.attributes if each != "all_gather_dim"]
+        combined = ir.Operation.create(
+            "stablehlo.all_reduce", results=[result.type], operands=[result], attributes={n: collective.attributes[n] for n in names},
+            regions=1, loc=made.location, ip=ir.InsertionPoint(after),
+        )  # fmt: skip
+        scalar = ir.RankedTensorType.get([], ir.RankedTensorType(result.type).element_type)
+        block = combined.regions[0].blocks.append(scalar, scalar, arg_locs=[made.location] * 2)
+        known = dict(zip(region.blocks[0].arguments, block.arguments, strict=True))
+        for view in region.blocks[0].operations:
+            inner = view.operation.clone(ip=ir.InsertionPoint(block)).operation
+            for number, operand in enumerate(inner.operands):
+                inner.operands[number] = known.get(operand, operand)
+            known.update(zip(view.operation.results, inner.results, strict=True))
+        result.replace_all_uses_except(combined.results[0], combined)
+
+    def _pick(self, pick: Any, dimension: int) -> None:
+        """Takes the value at an index on the device that has it, and adds zeros of the others."""
+        indices, build = pick.operands[1], _Builder(pick)
+        size, type_ = _shape(pick.operands[0])[dimension], ir.RankedTensorType(indices.type)
+        is_whole = pick.operands[0] == self._collective.results[0]  # the others have their new types already
+        whole = size if is_whole else size * self._count
+        first = build.broadcast(self._first_row(build, whole, type_.element_type), type_)
+        local = build.create("subtract", type_, indices, first)
+        scalar = ir.RankedTensorType.get([], type_.element_type)
+        least, most = (
+            build.create(
+                "constant",
+                scalar,
+                value=ir.DenseElementsAttr.get_splat(scalar, ir.IntegerAttr.get(type_.element_type, n)),
+            )
+            for n in (0, whole // self._count - 1)
         )
-
-    def _smaller(self, value: Any, dimension: int) -> Any:
-        shape = _shape(value)
-        shape[dimension] //= self._count
-        return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-
-    def _shrink_operands(self, operation: Any, dimension: int) -> None:
-        """Gives the other operands of an elementwise operation, such as constants, the size of the part."""
-        others = self._others(operation)
-        for number, operand in enumerate(operation.operands):
-            if operand not in others:
-                continue
-            maker, at = operand.owner.operation, ir.InsertionPoint(operation)
-            smaller = self._smaller(operand, dimension)
-            if maker.name == _CONSTANT:
-                value = ir.DenseElementsAttr(maker.attributes["value"])
-                made = ir.DenseElementsAttr.get_splat(smaller, value.get_splat_value())
-                new = ir.Operation.create(_CONSTANT, [smaller], [], {"value": made}, loc=maker.location, ip=at)
-            else:
-                new = maker.clone(ip=at).operation
-                new.results[0].set_type(smaller)
-            operation.operands[number] = new.results[0]
+        inside = build.create("clamp", type_, least, local, most)
+        boolean = ir.IntegerType.get_signless(1)
+        is_own = build.create(
+            "compare", ir.RankedTensorType.get(type_.shape, boolean), local, inside,
+            comparison_direction=ir.Attribute.parse("#stablehlo<comparison_direction EQ>"),
+        )  # fmt: skip
+        result = ir.RankedTensorType(pick.results[0].type)
+        own = pick.clone(ip=ir.InsertionPoint(pick)).operation
+        own.operands[1] = inside
+        mask = build.create("reshape", ir.RankedTensorType.get(result.shape, boolean), is_own)
+        zero = build.create(
+            "constant", result, value=ir.DenseElementsAttr.get_splat(result, ir.FloatAttr.get(result.element_type, 0.0))
+        )
+        chosen = build.create("select", result, mask, own.results[0], zero)
+        pick.results[0].replace_all_uses_with(chosen)
+        maker = chosen.owner.operation
+        region = self._reductions[0].regions[0]
+        self._combine(maker, next((each.regions[0] for each in self._reductions if _adds(each)), region))
+        pick.erase()
 
 
-def _repeats_rows(value: Any, dimension: int) -> bool:
-    """Reports whether an array has equal rows along a dimension."""
-    maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    if maker is None:
-        return False
-    if maker.name == _CONSTANT:
-        return bool(ir.DenseElementsAttr(maker.attributes["value"]).is_splat)
-    if maker.name != _BROADCAST:
-        return False
-    dimensions = [*ir.DenseI64ArrayAttr(maker.attributes["broadcast_dimensions"])]
-    return dimension not in dimensions or _shape(maker.operands[0])[dimensions.index(dimension)] == 1
+class _Builder:
+    """Builds operations in front of another one."""
+
+    def __init__(self, before: Any) -> None:
+        """Stores the place."""
+        self._before = before
+
+    def create(self, name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
+        """Returns the result of a new operation of StableHLO."""
+        return ir.Operation.create(
+            f"stablehlo.{name}", results=[type_], operands=[*operands], attributes=attributes, loc=self._before.location,
+            ip=ir.InsertionPoint(self._before),
+        ).results[0]  # fmt: skip
+
+    def broadcast(self, scalar: Any, type_: Any) -> Any:
+        """Returns an array of one value."""
+        return self.create("broadcast_in_dim", type_, scalar, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
+
+
+def _adds(reduction: Any) -> bool:
+    return bool(reduction.regions[0].blocks[0].operations[0].operation.name == "stablehlo.add")
+
+
+def _picks_one(gather: Any, dimension: int) -> bool:
+    """Reports whether a gather takes one float along a dimension for each index, which is a number of that dimension."""
+    numbers = dialect.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
+    indices, result = ir.RankedTensorType(gather.operands[1].type), ir.RankedTensorType(gather.results[0].type)
+    return (
+        [*numbers.start_index_map] == [dimension]
+        and not numbers.offset_dims
+        and math.prod(indices.shape) == math.prod(result.shape)
+        and isinstance(result.element_type, ir.FloatType)
+    )
+
+
+def _place_in_operand(broadcast: Any, dimension: int) -> int | None:
+    """Returns the dimension of a broadcast's operand that is a dimension of its result; None if it repeats rows there."""
+    dimensions = [*ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"])]
+    if dimension not in dimensions:
+        return None
+    at = dimensions.index(dimension)
+    return None if _shape(broadcast.operands[0])[at] == 1 else at
 
 
 def _row_after(user: Any, number: int, dimension: int) -> int | None:

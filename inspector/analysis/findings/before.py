@@ -100,8 +100,8 @@ class Use(NamedTuple):
     operand: int = 0
 
 
-def uses(value: Value) -> Iterator[Use]:
-    """Yields the uses of a value, followed through calls, tuples, copies and sharding constraints."""
+def uses(value: Value, at_constraints: bool = False) -> Iterator[Use]:
+    """Yields the uses of a value, followed through calls, tuples and copies, and through sharding constraints unless they are wanted too."""
     waiting = [(value, -1)]  # and the number of the element of a tuple
     while waiting:
         now, element = waiting.pop()
@@ -114,7 +114,10 @@ def uses(value: Value) -> Iterator[Use]:
                 yield Use(None)
         for user in instruction.users:
             for number in user.positions_of(instruction):
-                yield from _use(now, user, number, element, waiting)
+                if at_constraints and user.opcode == "custom-call" and user.custom_call_target == "Sharding":
+                    yield Use(Value(user, now.calls), number)
+                else:
+                    yield from _use(now, user, number, element, waiting)
 
 
 def _use(value: Value, user: Instruction, number: int, element: int, waiting: list[tuple[Value, int]]) -> Iterator[Use]:

@@ -232,6 +232,21 @@ class KeepOwnParts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ReduceParts:
+    """Removes `all_gather`s whose results are only reduced along the gathered dimension. Each device reduces its part, and an all-reduce follows.
+
+    Attributes:
+      op_names: JAX's names of the collectives.
+      shapes: the dimensions of their results.
+      stacks: their call stacks; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NarrowCollectives:
     """Sends collectives in a narrower type, and returns it from products whose parts the partitioner adds up.
 
@@ -466,6 +481,7 @@ Edit = (
     | CombineCollectives
     | ReplaceRings
     | KeepOwnParts
+    | ReduceParts
     | NarrowCollectives
     | NarrowProducts
     | DefaultPrecision

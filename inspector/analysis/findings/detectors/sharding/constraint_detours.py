@@ -5,6 +5,7 @@ The operations in between combine arrays element by element, or take and join pa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -255,6 +256,13 @@ def _constrained_again(there: Instruction, sharding: str) -> tuple[Instruction, 
             waiting.append(user)
             again += [user] if is_same else []
     return tuple(again)
+
+
+def number_of_parts(sharding: str) -> int:
+    """Returns the number of different parts into which a sharding in HLO's notation splits an array; 1 if it is not known."""
+    found = _TILES.search(sharding)
+    sizes = [int(each) for each in found[1].split(",")] if found else []
+    return math.prod(sizes[: len(sizes) - ("last_tile_dim" in sharding)])
 
 
 def split_dimensions(sharding: str) -> list[int]:

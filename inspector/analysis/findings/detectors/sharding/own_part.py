@@ -16,7 +16,8 @@ from inspector.analysis.collectives.participation import Groups
 from inspector.analysis.collectives.sliced_results import by_partition, sliced_dimension
 from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, uses
-from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.detectors.sharding.row_dimensions import dimension_after
 from inspector.analysis.findings.edits import KeepOwnParts, stacks_of
 from inspector.analysis.findings.exchange_chains import (
     has_product,
@@ -148,7 +149,7 @@ def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count
             if _sliced(user.instruction, places, count) == at:
                 part = user.instruction.shape
                 continue
-            after = _dimension_after(user.instruction, number, at)
+            after = dimension_after(user.instruction, number, at)
             if after is None or tracked.get(user, after) != after:
                 return None
             if user not in tracked:
@@ -156,37 +157,6 @@ def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count
                 waiting.append(user)
     between = tuple(each for each in tracked if each != whole)
     return None if part == whole.instruction.shape else _OwnPart(whole, dimension, part, between)
-
-
-def _dimension_after(user: Instruction, number: int, dimension: int) -> int | None:
-    """Returns the position of an operand's dimension in the result; None if the operation combines its rows."""
-    opcode, before, after = user.opcode, user.operands[number].shape.dimensions, user.shape.dimensions
-    if opcode == "transpose":
-        return [*user.dimensions].index(dimension)
-    if opcode == "broadcast":
-        return [*user.dimensions][dimension]
-    if opcode == "reduce":
-        return (
-            None if user.shape.is_tuple or number or dimension in user.dimensions else _left(dimension, user.dimensions)
-        )
-    if opcode == "reshape":
-        rows = math.prod(before[:dimension])
-        found = [d for d in range(len(after)) if math.prod(after[:d]) == rows and after[d] == before[dimension]]
-        return found[0] if found else None
-    if opcode == "dot":
-        numbers = user.proto.dot_dimension_numbers
-        contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
-        if numbers.lhs_batch_dimensions or dimension in contracted:
-            return None
-        others = len(user.operands[0].shape.dimensions) - len(numbers.lhs_contracting_dimensions)
-        return _left(dimension, contracted) + number * others
-    is_same = opcode in BY_ELEMENT and before == after
-    return dimension if is_same else None
-
-
-def _left(dimension: int, removed: Iterable[int]) -> int:
-    """Returns the number of a dimension without others before it."""
-    return dimension - sum(each < dimension for each in removed)
 
 
 def _is_sum_or_gather(collective: Instruction) -> bool:
@@ -215,7 +185,7 @@ def _finding(
     call = _CALLS[before.opcode]
     array = format_array(before.operands[0].shape.element_type, before.operands[0].shape.dimensions)
     saved = dict.fromkeys((each.name for each in collectives), 1.0)
-    shrunk = dict.fromkeys(_kernels_between(subject, [each for one in owns for each in one.between]))
+    shrunk = dict.fromkeys(kernels_between(subject, [each for one in owns for each in one.between]))
     stacks = stacks_of(one.value.instruction.frames for one in owns)
     shapes = _shapes(owns)
     if before.opcode == "all-gather":
@@ -256,9 +226,17 @@ def _shapes(owns: Iterable[_OwnPart], dimension: int | None = None) -> tuple[tup
     return tuple(dict.fromkeys(tuple(shape.dimensions) for shape in found))
 
 
-def _kernels_between(subject: Subject, values: Sequence[Value]) -> Iterator[str]:
-    """Yields the kernels of operations on gathered arrays: those with a name, lines and size of one."""
-    wanted = {(full_name(each), lines_of(each.instruction.frames), _elements(each.instruction)) for each in values}
+def kernels_between(subject: Subject, values: Sequence[Value], parts: int = 1) -> Iterator[str]:
+    """Yields the kernels of operations on gathered arrays: those with a name, lines and size of one.
+
+    Args:
+      subject: the program.
+      values: the operations.
+      parts: the number of parts into which the arrays are still split.
+    """
+    wanted = {
+        (full_name(each), lines_of(each.instruction.frames), _elements(each.instruction) // parts) for each in values
+    }
     for each in subject.kernels.named({name for name, _, _ in wanted}):
         kernel = subject.kernels.kernel(each)
         if kernel is not None and any(

@@ -1,12 +1,13 @@
 """Changes of shardings that cost more than they should.
 
-Six kinds are reported:
+Seven kinds are reported:
   - Full rematerializations.
   - An array whose sharding the user changes from A to B and back to A without need.
   - An array that a constraint makes whole between two products that are split.
   - The same by hand in a `shard_map`.
   - A collective in a `shard_map` of whose result each device only takes its own part.
   - An `all_gather` in a `shard_map` of whose result each device only reads a few rows of others.
+  - A gathered array that is only reduced along the gathered dimension.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
 from inspector.analysis.findings.detectors.sharding.detour_collectives import detour_collectives
 from inspector.analysis.findings.detectors.sharding.full_rematerialization import full_rematerialization
 from inspector.analysis.findings.detectors.sharding.gathered_halos import gathered_halos
+from inspector.analysis.findings.detectors.sharding.gathered_reductions import gathered_reductions
 from inspector.analysis.findings.detectors.sharding.own_part import own_parts
 from inspector.analysis.findings.detectors.sharding.product_splits import Splits, axes_of_result, splits_of
 from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
@@ -63,6 +65,7 @@ def resharding(subject: Subject) -> Iterator[Finding]:
             yield from _manual(subject, detour)
     yield from own_parts(subject, KIND)
     yield from gathered_halos(subject, KIND)
+    yield from gathered_reductions(subject, KIND, _inserted(subject))
 
 
 def exchanges_of_detours(subject: Subject) -> frozenset[str]:
