@@ -103,7 +103,36 @@ def median(x: Any, labels: Any) -> Any:
     return jnp.median(gathered(x), axis=-1) + labels
 
 
-@pytest.mark.parametrize("fun", [also_returned, softmax, sum_over_the_other_dimension, attention, median])
+def other_rows_on_each_device(x: Any, labels: Any) -> Any:
+    """The devices along an axis have different examples, so that they cannot reduce each other's parts."""
+    whole = lax.all_gather(x, "d", axis=1, tiled=True)
+    return jax.nn.logsumexp(whole * labels[:, None], -1)
+
+
+def other_positions_on_each_device(x: Any, labels: Any) -> Any:
+    whole = gathered(x)
+    return jnp.where(jnp.arange(4096) <= lax.axis_index("m") * 100, whole, 0).sum(-1) + labels
+
+
+def rows_of_an_embedding(x: Any, labels: Any) -> Any:
+    """Each device looks up its own examples."""
+    whole = lax.all_gather(x, "d", tiled=True)
+    return (whole[labels % 4096] @ whole.T).max(-1)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        other_rows_on_each_device,
+        other_positions_on_each_device,
+        rows_of_an_embedding,
+        also_returned,
+        softmax,
+        sum_over_the_other_dimension,
+        attention,
+        median,
+    ],
+)
 def test_silent_if_something_needs_the_whole_array(fun: Any) -> None:
     program, args = of_logits(fun)
     assert not all_found(KIND, program, *args, target="cpu:8", roofs=peak("gpu:h100:8"))

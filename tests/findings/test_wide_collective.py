@@ -143,3 +143,26 @@ def test_the_remedy_of_a_backward_pass_is_in_the_forward_pass() -> None:
         inspector.lower(by_hand, w.X, head).compile(target=GPU)
     )
     assert 0 < saved_s < 1.1 * hand_s
+
+
+@needs_gpu
+def test_a_gather_of_an_embedding_that_is_converted_after_it() -> None:
+    """The rows are looked up, and the product needs all of them. XLA does not convert before the gather."""
+
+    def program(gathered: Callable[[Any], Any]) -> Any:
+        def f(embedding: Any, tokens: Any) -> Any:
+            e = gathered(embedding)
+            return jnp.tanh(e[tokens] @ e.T)
+
+        fun = jax.shard_map(f, mesh=D, in_specs=(P("d"), P("d")), out_specs=P("d"), check_vma=False)
+        args = array((16384, 1024), "d"), array((512,), "d", dtype=jnp.int32)
+        return inspector.lower(fun, *args).compile(target=GPU)
+
+    before = program(lambda e: jax.lax.all_gather(e, "d", tiled=True).astype(jnp.bfloat16))
+    after = program(lambda e: jax.lax.all_gather(e.astype(jnp.bfloat16), "d", tiled=True))
+    (finding,) = found(before)
+    assert finding.title.endswith("sends float32 values, although every use converts them to bfloat16.")
+    assert finding.remedy == "jax.lax.all_gather(x.astype(jnp.bfloat16), axis)  # convert before, not after"
+    saved_s = _seconds(before) - _seconds(after)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+    assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.01)

@@ -20,6 +20,7 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     number_of_parts,
     split_dimensions,
 )
+from inspector.analysis.findings.detectors.sharding.device_values import is_same_along
 from inspector.analysis.findings.detectors.sharding.own_part import compiled_collectives, kernels_between
 from inspector.analysis.findings.detectors.sharding.row_dimensions import dimension_after
 from inspector.analysis.findings.edits import DropConstraints, Edit, ReduceParts, stacks_of
@@ -73,7 +74,8 @@ def gathered_reductions(subject: Subject, kind: str, inserted: Sequence[Collecti
     lines: dict[tuple[str, Lines], list[tuple[_Reduced, list[Collective]]]] = {}
     for value, name in subject.calls.values(("all-gather",)):
         found = _of_gather(value, subject.collectives.num_partitions)
-        if found is not None and (compiled := compiled_collectives(subject, value)):
+        compiled = [] if found is None else compiled_collectives(subject, value)
+        if found is not None and compiled and _are_same(found, compiled[0]):
             lines.setdefault((name, lines_of(value.instruction.frames)), []).append((found, compiled))
     gathers = [each for each in inserted if each.opcode == "all-gather" and len(each.dimensions) == 1]
     for value, name in subject.calls.values(("custom-call",)) if gathers else ():
@@ -94,6 +96,16 @@ def _of_gather(value: Value, num_partitions: int) -> _Reduced | None:
     (dimension,) = gather.dimensions
     count = len(gather.replica_groups.expand(num_partitions)[0])
     return _followed(value, dimension, count)
+
+
+def _are_same(reduced: _Reduced, gather: Collective) -> bool:
+    """Reports whether the other operands are the same on all devices of a group, so that they can reduce the parts of each other."""
+    if isinstance(gather.axes, Unavailable):
+        return False
+    axes, own = [*map(str, gather.axes)], {reduced.value, *reduced.between}
+    users = (*reduced.between, *reduced.reductions, *reduced.picks)
+    others = {operand for user in users for operand in user.operands} - own
+    return all(is_same_along(each, axes, reduced.value.instruction) for each in others)
 
 
 def _gathers_for(

@@ -148,7 +148,7 @@ def _narrow(value: Value) -> str:
         return after if any(_was_narrow(value, number, after) for number in range(2)) else ""
     before = widened_type([moved_from(value.operand(0))], wide)
     if instruction.opcode in _MOVES:
-        return before
+        return before or narrow_type(list(stored_uses(value)), wide)
     reduction = instruction.to_apply
     if reduction is None or (reduction.root.opcode == "add" and narrow_type(list(_scaled_uses(value)), wide) != before):
         return ""
@@ -180,15 +180,17 @@ def _finding(subject: Subject, matches: Sequence[_Match]) -> Finding:
         what = f"the results of a product in {wide}, although every use converts them to {narrow}"
     elif is_sum:
         what = f"{narrow} values in {wide}: they are converted before it and back after it"
-    else:
+    elif _is_widened(found[0].value):
         what = f"{narrow} values in {wide}: they are converted before it"
+    else:
+        what = f"{wide} values, although every use converts them to {narrow}"
     is_one, size = len(exchanges) == 1, sum(each.collective.operand_bytes for each in exchanges)
     name = f"The {collective.opcode}" if is_one else f"{len(exchanges)} {collective.opcode}s"
     title = (
         f"{name}{over(collective.axes)}{subject.at_line(operation.frames)} ({format_bytes(size)} per device)"
         f" send{'s' * is_one} {what}."
     )
-    remedy = _product_remedy(found[0], wide, narrow) if is_product else _remedy(operation.op_name, is_sum, wide)
+    remedy = _product_remedy(found[0], wide, narrow) if is_product else _remedy(found[0], is_sum, wide, narrow)
     return subject.finding(
         KIND, title, remedy, frames=operation.frames,
         saved=_beside(subject, matches) | {each.holder: 1.0 for each in exchanges}, instead_s=sum(_narrow_s(subject, each) for each in matches),
@@ -248,11 +250,18 @@ def _product_remedy(product: _Wide, wide: str, narrow: str) -> str:
     return f"# without preferred_element_type=jnp.{wide}, so that the product's result has the type of its operands"
 
 
-def _remedy(op_name: str, is_sum: bool, wide: str) -> str:
-    call = f"jax.lax.{function_of(op_name) or 'psum'}(x, axis)"
+def _is_widened(value: Value) -> bool:
+    """Reports whether the values of a collective were converted from a narrower type."""
+    return bool(widened_type([moved_from(value.operand(0))], value.instruction.shape.element_type))
+
+
+def _remedy(found: _Wide, is_sum: bool, wide: str, narrow: str) -> str:
+    call = f"jax.lax.{function_of(found.value.instruction.op_name) or 'psum'}"
     if is_sum:
-        return f"{call}  # convert x neither before nor after"
-    return f"{call}.astype(jnp.{wide})  # convert after, not before"
+        return f"{call}(x, axis)  # convert x neither before nor after"
+    if not _is_widened(found.value):
+        return f"{call}(x.astype(jnp.{narrow}), axis)  # convert before, not after"
+    return f"{call}(x, axis).astype(jnp.{wide})  # convert after, not before"
 
 
 def _narrow_s(subject: Subject, match: _Match) -> float:
