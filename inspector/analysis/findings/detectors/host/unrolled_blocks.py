@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Before, uses
-from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.dataflow import Value, results, updated_parameters
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS, shapes_text
 from inspector.analysis.findings.subject import Subject
-from inspector.hlo.source import Frame
+from inspector.hlo.source import Frame, phases
 
 KIND = "unrolled-blocks"
 _FEWEST = 6
@@ -48,7 +48,7 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     alike = count_alike(subject.calls)
     count, products = equal_blocks(subject.calls, alike)
     part = _part_in_blocks(alike, count) if products else 0.0
-    if part < _LEAST_PART:
+    if part < _LEAST_PART or _has_own_state(subject.calls, count):
         return
     first = products[0]
     where = at_line(_stack(first))
@@ -60,6 +60,20 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
         compile_s=_MOST_SAVED * seconds * part * (count - 1) / count, gain_source="the compile time, and the share of instructions in the blocks",
         caution=_CAUTION, is_upper_bound=True,  # the fixed part of a compile, and what the loop adds, are unknown
     )  # fmt: skip
+
+
+def _has_own_state(calls: Before, count: int) -> bool:
+    """Reports whether each block returns a new version of an argument of its own, such as its cache, and none has a backward pass.
+
+    A loop that takes and stacks these versions took longer to compile, and to run, for a TPU.
+    """
+    own = Counter(
+        value.instruction.shape.without_layout()
+        for value in results(calls.module)
+        if any(between for _, between in updated_parameters(value))
+    )
+    has_backward = any("backward" in phases(name) for _, name in calls.values(PRODUCTS))
+    return not has_backward and any(number >= count for number in own.values())
 
 
 def equal_blocks(calls: Before, alike: Counter[tuple[int, ...]]) -> tuple[int, list[Value]]:
