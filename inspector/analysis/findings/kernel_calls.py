@@ -29,9 +29,11 @@ def _is_made_by_libtpu(call: Instruction) -> bool:
     return body is not None and body.startswith(_TEXT)
 
 
-def kernel_name(call: Instruction) -> str:
-    """Returns the name of the kernel, without the number of the call."""
-    return call.name.rpartition(".")[0] or call.name
+def kernel_text(subject: Subject, call: Instruction) -> str:
+    """Returns the kernel of a call in words: with its line, or with XLA's name of the call if that is unknown."""
+    if call.frames:
+        return f"Pallas kernel{subject.at_line(call.frames)}"
+    return f"Pallas kernel `{call.name.rpartition('.')[0] or call.name}`"
 
 
 def origin(subject: Subject, call: Instruction, number: int) -> str:

@@ -193,6 +193,11 @@ def _rates_ratio(now: Algorithm, element_type: str, peak: Peak) -> float:
     return min(1.0, (then.passes / peak.flops_per_s[then.peak_name]) / (now.passes / peak.flops_per_s[now.peak_name]))
 
 
+def product_word(product: Instruction) -> str:
+    """Returns "convolution", or "product" for others."""
+    return "convolution" if product.opcode == "convolution" else "product"
+
+
 def shapes_text(product: Instruction) -> str:
     """Returns the shapes of a product's operands, such as "32x256 times 256x512"."""
     return " times ".join("x".join(map(str, o.shape.dimensions)) for o in product.operands[:2])

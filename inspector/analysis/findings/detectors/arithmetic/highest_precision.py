@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +17,7 @@ from inspector.analysis.findings.products import (
     Saved,
     optimized_products,
     part_of_named,
+    product_word,
     saved_by_type,
     shapes_text,
 )
@@ -92,12 +94,12 @@ def _is_in_loop(value: Value) -> bool:
 def _finding(
     subject: Subject, products: Sequence[tuple[Value, str]], found: Sequence[tuple[Instruction, str]], saved: Saved
 ) -> Finding:
-    peak, first = subject.roofline.peak, products[0][0].instruction
+    peak, first = subject.roofline.peak, max((value.instruction for value, _ in products), key=_size)
     now = "" if isinstance(peak, Unavailable) else _slowest(subject, found, peak)
     are_many = len(products) > 1
     more = f" and {counted(len(products) - 1, 'other product')}" if are_many else ""
     title = (
-        f"The product {shapes_text(first)}{more} {'are' if are_many else 'is'} computed at a higher precision than the default"
+        f"The {product_word(first)} {shapes_text(first)}{more} {'are' if are_many else 'is'} computed at a higher precision than the default"
         f"{f': {now} on the matrix unit' if now else ''}."
     )
     cautions = [_CAUTION, *([_OTHERS] if saved.is_upper_bound else [])]
@@ -119,6 +121,11 @@ def _finding(
             ),
         ),
     )  # fmt: skip
+
+
+def _size(product: Instruction) -> int:
+    """Returns a number that grows with the work of a product."""
+    return math.prod(math.prod(each.shape.dimensions) for each in (product, *product.operands[:2]))
 
 
 def _slowest(subject: Subject, found: Sequence[tuple[Instruction, str]], peak: Peak) -> str:

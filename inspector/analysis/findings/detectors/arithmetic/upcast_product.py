@@ -21,6 +21,7 @@ from inspector.analysis.findings.products import (
     number_of_terms,
     optimized_products,
     part_of_named,
+    product_word,
     saved_by_type,
     shapes_text,
 )
@@ -141,7 +142,7 @@ def _stored_finding(subject: Subject, products: list[_Product], narrow: str, wid
     times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
     size = max((each.shape for each in stored.operands), key=lambda shape: shape.byte_size)
     title = (
-        f"One operand of the product {shapes_text(first)}{times} is converted from {narrow_name} to {wide_name}, so the other one,"
+        f"One operand of the {product_word(first)} {shapes_text(first)}{times} is converted from {narrow_name} to {wide_name}, so the other one,"
         f" {format_array(size.element_type, size.dimensions)}, is written and read in {wide_name}."
     )
     half = 1 - element_bits(narrow) / element_bits(wide)
@@ -210,7 +211,7 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
     more = f" ({names})" if names else ""
     times = f" and {counted(len(products) - 1, 'other product')}" if len(products) > 1 else ""
     title = (
-        f"{what}{more} of the product {shapes_text(first)}{times} {'are' if are_both else 'is'} converted from {narrow_name} to {wide_name}"
+        f"{what}{more} of the {product_word(first)} {shapes_text(first)}{times} {'are' if are_both else 'is'} converted from {narrow_name} to {wide_name}"
         f" first, so the product runs at the rate of {wide_name}."
     )
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"

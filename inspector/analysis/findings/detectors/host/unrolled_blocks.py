@@ -14,7 +14,7 @@ from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Before, uses
 from inspector.analysis.findings.dataflow import Value, results, updated_parameters
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.products import PRODUCTS, shapes_text
+from inspector.analysis.findings.products import PRODUCTS, product_word, shapes_text
 from inspector.analysis.findings.subject import Subject
 from inspector.hlo.source import Frame, phases
 
@@ -54,7 +54,7 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     where = at_line(_stack(first))
     yield subject.finding(
         KIND,
-        f"About {count} equal blocks of operations, with the product {shapes_text(first.instruction)}{where}, follow one another, and XLA"
+        f"About {count} equal blocks of operations, with the {product_word(first.instruction)} {shapes_text(first.instruction)}{where}, follow one another, and XLA"
         " compiles each of them. A scan over stacked parameters compiles one.",
         _REMEDY, instructions=[each.name for each in subject.kernels.named(_names(subject.calls, products))], frames=_stack(first),
         compile_s=_MOST_SAVED * seconds * part * (count - 1) / count, gain_source="the compile time, and the share of instructions in the blocks",

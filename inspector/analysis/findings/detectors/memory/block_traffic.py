@@ -9,7 +9,7 @@ from typing import NamedTuple
 from inspector.analysis.cost.dot_algorithms import products
 from inspector.analysis.cost.kernel_time import KernelTimes
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.kernel_calls import calls_of, kernel_name, origin
+from inspector.analysis.findings.kernel_calls import calls_of, kernel_text, origin
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.pallas.vmem import VMEM
 from inspector.compilation.kernels.costs import KernelBody
@@ -79,7 +79,7 @@ def block_traffic(subject: Subject) -> Iterator[Finding]:
             continue
         remedy = _remedy(body, again, used, limit, float(time.compute_s) / time.units["main memory"])
         if remedy.saved >= _LEAST_SAVED:
-            texts = _title(call, again), _text(body, remedy, used, limit)
+            texts = _title(subject, call, again), _text(body, remedy, used, limit)
             alike.setdefault((*texts, remedy.saved), []).append(call)
     for (title, remedy_text, saved), calls in alike.items():
         more = f" {len(calls)} calls of it do this." if len(calls) > 1 else ""
@@ -138,13 +138,13 @@ def _fewer(again: _Again, grid: tuple[int, ...], factor: int) -> float:
     return min(again.times, math.prod(min(factor, grid[axis]) for axis in again.along))
 
 
-def _title(call: Instruction, again: list[_Again]) -> str:
+def _title(subject: Subject, call: Instruction, again: list[_Again]) -> str:
     most = sorted(again, key=lambda each: -each.window.copied_bytes)
     texts = [f"{each.name} ({format_bytes(each.shape.byte_size)}) {each.times:.3g} times" for each in most[:_NAMED]]
     rest = [counted(len(most) - _NAMED, "other array")] if len(most) > _NAMED else []
     *first, last = [*texts, *rest]
     arrays = f"{', '.join(first)} and {last}" if first else last
-    return f"The kernel `{kernel_name(call)}` copies {arrays} between main memory and VMEM, and the copies take longer than its arithmetic."
+    return f"The {kernel_text(subject, call)} copies {arrays} between main memory and VMEM, and the copies take longer than its arithmetic."
 
 
 def _text(body: KernelBody, remedy: _Remedy, used: int, limit: int) -> str:

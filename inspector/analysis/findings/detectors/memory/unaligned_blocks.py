@@ -9,7 +9,7 @@ from typing import NamedTuple
 from inspector.analysis.findings.dataflow import BY_ELEMENT
 from inspector.analysis.findings.fetches import is_passed
 from inspector.analysis.findings.finding import Finding
-from inspector.analysis.findings.kernel_calls import calls_of, changes_layout, kernel_name, origin
+from inspector.analysis.findings.kernel_calls import calls_of, changes_layout, kernel_text, origin
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
@@ -51,7 +51,7 @@ def unaligned_blocks(subject: Subject) -> Iterator[Finding]:
     for call in calls_of(subject):
         arrays = [*_padded(subject, call)]
         if arrays:
-            alike.setdefault((_title(call, arrays), _remedy(arrays)), []).append((call, arrays))
+            alike.setdefault((_title(subject, call, arrays), _remedy(arrays)), []).append((call, arrays))
     for (title, remedy), found in alike.items():
         call, arrays = found[0]
         around = _around([each for each, _ in found])
@@ -144,13 +144,13 @@ def _padding(shape: Shape) -> int:
     return shape.padded_byte_size - shape.byte_size if in_main_memory else 0
 
 
-def _title(call: Instruction, arrays: list[_Array]) -> str:
+def _title(subject: Subject, call: Instruction, arrays: list[_Array]) -> str:
     shape = arrays[0].shape
     tile = " by ".join(map(str, shape.layout.tiles[0])) if shape.layout is not None else ""
     names = format_list([*dict.fromkeys(each.name for each in arrays)])
     sizes = sum(each.shape.byte_size for each in arrays), sum(each.shape.padded_byte_size for each in arrays)
     return (
-        f"Arrays of the kernel `{kernel_name(call)}` fill {sizes[0] / sizes[1]:.0%} of their tiles of {tile} values: {names} take"
+        f"Arrays of the {kernel_text(subject, call)} fill {sizes[0] / sizes[1]:.0%} of their tiles of {tile} values: {names} take"
         f" {format_bytes(sizes[1])} instead of {format_bytes(sizes[0])} (for example {dataclasses.replace(shape, layout=None)})."
     )
 

@@ -34,6 +34,8 @@ def dependent_sums(subject: Subject, kind: str) -> Iterator[Finding]:
             lines.setdefault(own_frame(value.instruction.frames), []).append(value)
     for sums in lines.values():
         exchanges = [each for each in subject.exchanges if any(_is_of(each, value) for value in sums)]
+        if len(exchanges) == 2 * len(sums):
+            exchanges = exchanges[1::2]  # the means have the same line and size
         if exchanges:
             yield _finding(subject, kind, sums[0], exchanges)
 
