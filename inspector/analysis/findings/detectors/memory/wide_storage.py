@@ -7,13 +7,13 @@ same values if every use converts the array to it first, or if everything that i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.findings.argument_names import argument_root, common_path
 from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import full_name, moved_from
-from inspector.analysis.findings.dataflow import Value, results, source
+from inspector.analysis.findings.dataflow import Value, carried_from, results, source
 from inspector.analysis.findings.detectors.memory.loop_slices import loop_slice, written_back
 from inspector.analysis.findings.detectors.memory.wide_slices import wide_slices
 from inspector.analysis.findings.edits import StoreNarrow
@@ -58,36 +58,39 @@ def wide_storage(subject: Subject) -> Iterator[Finding]:
     if subject.calls is None or isinstance(subject.before, Unavailable):
         return
     names = [name for _, name in subject.calls.values(("while",))]
+    stored = _stored_arguments(subject, subject.before)
+    covered = {each.argument.parameter for each in stored if any(version.is_carried for version in each.versions)}
     begun = set[int]()
     for loop, name in subject.calls.values(("while",)):
         groups: dict[tuple[str, str, str], list[_Carried]] = {}
         for each in _carried(loop, name):
-            if computes_in(each.narrow, subject):
+            if computes_in(each.narrow, subject) and (each.begun is None or each.begun not in covered):
                 groups.setdefault((each.shape.element_type, each.narrow, each.form), []).append(each)
                 if each.begun is not None:
                     begun.add(each.begun)
         for members in groups.values():
             yield from _loop_findings(subject, loop, members, is_unique=names.count(name) == 1)
-    yield from _argument_findings(subject, subject.before, begun)
+    groups_of_types: dict[tuple[str, str], list[_Stored]] = {}
+    for one in stored:
+        if one.argument.parameter not in begun:  # the finding of a loop that begins with it is enough
+            groups_of_types.setdefault((one.wide, one.narrow), []).append(one)
+    for (wide, narrow), arguments in groups_of_types.items():
+        if computes_in(narrow, subject):
+            yield _argument_finding(subject, wide, narrow, arguments)
     yield from wide_slices(subject, KIND)
 
 
-def _argument_findings(subject: Subject, module: Module, begun: Collection[int]) -> Iterator[Finding]:
-    """Yields one finding for the arguments of a type, except for those with which a loop begins that has a finding for the same array."""
+def _stored_arguments(subject: Subject, module: Module) -> list[_Stored]:
+    """Returns the arguments that a narrower type can hold."""
     arguments = {a.parameter: a for a in subject.compiled.program.arguments}
     values = results(module)
     versions = _versions(values)
     of_versions = {each.result for found in versions.values() for each in found}
     others = {each.instruction.shape.without_layout() for n, each in enumerate(values) if n not in of_versions}
-    groups: dict[tuple[str, str], list[_Stored]] = {}
+    found: list[_Stored] = []
     for parameter in module.entry.parameters:
         argument, wide = arguments.get(parameter.parameter_number), parameter.shape.element_type
-        if (
-            argument is None
-            or parameter.parameter_number in begun
-            or wide not in FLOATS
-            or parameter.shape.without_layout() in others
-        ):
+        if argument is None or wide not in FLOATS or parameter.shape.without_layout() in others:
             continue  # a result of its shape may be its gradient or its next version
         own = versions.get(parameter.parameter_number, [])
         replacing = {u for one in own for u in one.updates if u.instruction.opcode == "select" or u == one.stacked}
@@ -98,10 +101,8 @@ def _argument_findings(subject: Subject, module: Module, begun: Collection[int])
         narrow = narrow_type(inside, wide)
         if narrow and all(widened_type([moved_from(each)], wide) == narrow for one in own for each in one.written):
             reads = [each.user for each in inside if each.user is not None]
-            groups.setdefault((wide, narrow), []).append(_Stored(argument, reads, own))
-    for (wide, narrow), members in groups.items():
-        if computes_in(narrow, subject):
-            yield _argument_finding(subject, wide, narrow, members)
+            found.append(_Stored(argument, wide, narrow, reads, own))
+    return found
 
 
 class _Version(NamedTuple):
@@ -112,18 +113,22 @@ class _Version(NamedTuple):
       updates: the operations that replace values.
       written: the new values.
       stacked: the update with which a loop writes each new slice to the result; None if no loop does.
+      is_carried: whether a loop carries the array, and replaces its values.
     """
 
     result: int
     updates: list[Value]
     written: list[Value]
     stacked: Value | None
+    is_carried: bool
 
 
 class _Stored(NamedTuple):
     """An argument that a narrower type can hold, with the conversions that read it, and its new versions."""
 
     argument: Argument
+    wide: str
+    narrow: str
     reads: list[Value]
     versions: list[_Version]
 
@@ -133,10 +138,13 @@ def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
     found: dict[int | None, list[_Version]] = {}
     for number, value in enumerate(values):
         updates, written = list[Value](), list[Value]()
-        stacked = _stacked(value)
+        begun = _begun(value)
+        stacked = _stacked(value) if begun is None else None
         if stacked is not None:
             updates.append(stacked)
             value = moved_from(stacked.operand(1))
+        if begun is not None:
+            value = begun[1]
         new = value
         while (parts := _replaced(value)) is not None:
             updates.append(value)
@@ -147,9 +155,15 @@ def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
             if part is None or written_back(new, part) != stacked:
                 continue
             value = part.array
+        if begun is not None:
+            if not _is_element(value, begun[2]):
+                continue
+            value = begun[0]
         instruction = value.instruction
         if written and instruction.opcode == "parameter" and instruction.computation.is_entry:
-            found.setdefault(instruction.parameter_number, []).append(_Version(number, updates, written, stacked))
+            found.setdefault(instruction.parameter_number, []).append(
+                _Version(number, updates, written, stacked, begun is not None)
+            )
     return found
 
 
@@ -165,6 +179,20 @@ def _stacked(result: Value) -> Value | None:
     ended = source(Value(body.root.operands[instruction.tuple_index], (*result.calls, loop)))
     is_update = ended.instruction.opcode == "dynamic-update-slice"
     return ended if is_update and _is_element(ended.operand(0), instruction.tuple_index) else None
+
+
+def _begun(result: Value) -> tuple[Value, Value, int] | None:
+    """Returns the argument with which a loop begins a result that it carries, its value after an iteration, and its number; None for other values."""
+    instruction = result.instruction
+    if instruction.opcode != "get-tuple-element" or (begun := carried_from(result)) is None:
+        return None
+    if begun.instruction.opcode != "parameter" or not begun.instruction.computation.is_entry:
+        return None
+    loop, number = instruction.operands[0], instruction.tuple_index
+    root = loop.called_computations[0].root
+    return (
+        (begun, source(Value(root.operand(number), (*result.calls, loop))), number) if root.opcode == "tuple" else None
+    )
 
 
 def _replaced(value: Value) -> tuple[Value, Value] | None:
