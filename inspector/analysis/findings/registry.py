@@ -12,6 +12,11 @@ from inspector.analysis.findings.detectors.arithmetic.product_as_sum import prod
 from inspector.analysis.findings.detectors.arithmetic.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.arithmetic.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.arithmetic.upcast_product import upcast_product
+from inspector.analysis.findings.detectors.collectives.exposed_communication import exposed_communication
+from inspector.analysis.findings.detectors.collectives.invariant_collective import invariant_collective
+from inspector.analysis.findings.detectors.collectives.manual_ring import manual_ring
+from inspector.analysis.findings.detectors.collectives.small_collectives import small_collectives
+from inspector.analysis.findings.detectors.collectives.wide_collective import wide_collective
 from inspector.analysis.findings.detectors.host.callback_in_loop import callback_in_loop
 from inspector.analysis.findings.detectors.host.unrolled_blocks import unrolled_blocks
 from inspector.analysis.findings.detectors.memory.block_traffic import block_traffic
@@ -26,15 +31,10 @@ from inspector.analysis.findings.detectors.memory.undonated import undonated
 from inspector.analysis.findings.detectors.memory.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.memory.wide_storage import wide_storage
 from inspector.analysis.findings.detectors.sharding.axis_order import axis_order
-from inspector.analysis.findings.detectors.sharding.exposed_communication import exposed_communication
-from inspector.analysis.findings.detectors.sharding.invariant_collective import invariant_collective
-from inspector.analysis.findings.detectors.sharding.manual_ring import manual_ring
 from inspector.analysis.findings.detectors.sharding.replicated_argument import replicated_argument
 from inspector.analysis.findings.detectors.sharding.resharded_argument import resharded_argument
 from inspector.analysis.findings.detectors.sharding.resharding import resharding
-from inspector.analysis.findings.detectors.sharding.small_collectives import small_collectives
 from inspector.analysis.findings.detectors.sharding.uneven_shards import uneven_shards
-from inspector.analysis.findings.detectors.sharding.wide_collective import wide_collective
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 

@@ -14,8 +14,8 @@ from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.detectors.collectives.operation_keys import keys_in
 from inspector.analysis.findings.detectors.sharding.constraint_detours import behind, is_by_element, is_constraint
-from inspector.analysis.findings.detectors.sharding.operation_keys import keys_in
 from inspector.analysis.findings.detectors.sharding.product_splits import (
     Splits,
     axes_of_result,

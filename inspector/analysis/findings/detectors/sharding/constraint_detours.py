@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from inspector.analysis.findings.before import Before
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
-from inspector.analysis.findings.detectors.sharding.operation_keys import Key, keys_in
+from inspector.analysis.findings.detectors.collectives.operation_keys import Key, keys_in
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.hlo.module import Instruction

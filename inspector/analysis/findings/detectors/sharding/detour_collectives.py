@@ -9,6 +9,7 @@ from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.argument_behind import argument_behind
 from inspector.analysis.findings.at_line import is_same_line
 from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.detectors.collectives.operation_keys import Key, is_beside, keys
 from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     ConstraintDetour,
     argument_shardings,
@@ -17,7 +18,6 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     is_constraint,
     split_dimensions,
 )
-from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys
 from inspector.analysis.findings.exchange_chains import chains, has_product, readers_of
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable

@@ -17,12 +17,12 @@ _MAKING_SAME = frozenset({"all-reduce", "all-gather"})
 _MOST_VALUES = 500
 
 
-def is_same_along(value: Value, axes: Collection[str], group: Instruction) -> bool:
+def is_same_along(value: Value, axes: Collection[str] | None, group: Instruction) -> bool:
     """Reports whether a value is known to be the same on all devices along some axes.
 
     Args:
       value: the value.
-      axes: names of mesh axes.
+      axes: names of mesh axes; None for all.
       group: a collective over these axes. Results of sums and gathers in the same groups are the same.
     """
     waiting, seen = [value], set[Value]()
@@ -33,7 +33,7 @@ def is_same_along(value: Value, axes: Collection[str], group: Instruction) -> bo
         seen.add(each)
         instruction = each.instruction
         if entered := list(_axes_of_parts(instruction)):
-            if any({*found} & {*axes} for found in entered):
+            if any({*found} if axes is None else {*found} & {*axes} for found in entered):
                 return False
             continue
         if instruction.opcode in _MAKING_SAME and _groups(instruction) == _groups(group):

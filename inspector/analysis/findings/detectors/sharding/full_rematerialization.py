@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.detectors.collectives.operation_keys import Key, is_beside, keys_in
 from inspector.analysis.findings.detectors.sharding.constraint_detours import is_by_element, is_constraint
-from inspector.analysis.findings.detectors.sharding.operation_keys import Key, is_beside, keys_in
 from inspector.analysis.findings.detectors.sharding.sharding_steps import Axes, received_part, sharding_steps
 from inspector.analysis.findings.edits import Edit, StepConstraints, stacks_of
 from inspector.analysis.findings.finding import Finding

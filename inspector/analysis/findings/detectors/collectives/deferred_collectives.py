@@ -13,7 +13,7 @@ from typing import NamedTuple
 from inspector.analysis.collectives.collective import Collective, over
 from inspector.analysis.findings.before import is_scale, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
-from inspector.analysis.findings.detectors.memory.loop_slices import initial
+from inspector.analysis.findings.detectors.sharding.device_values import is_same_along
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -29,8 +29,6 @@ from inspector.support.units import format_bytes
 _UNIT_DIMENSIONS = frozenset({"reshape", "broadcast"})
 _MOST_COMBINED = 12
 """Arrays of which any may be combined."""
-_MOST_VALUES = 200
-_DIFFERING = frozenset({"partition-id", "replica-id", "rng", "rng-bit-generator", "custom-call", "infeed", "recv"})
 _CALLS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
 
 
@@ -180,7 +178,7 @@ def _deferred(value: Value) -> tuple[_Deferred, float] | None:
     if not is_stacked and kept.instruction.opcode != reduction.root.opcode:
         return None
     carried = [kept.operand(0)] if is_stacked else [*kept.operands]
-    ended = _chosen(kept, carried)
+    ended = _chosen(kept, carried, value.instruction)
     if any(use.user is not None for use in uses(ended)):
         return None
     if not any(_is_carried(each, kept, ended, calls) for each in carried):
@@ -189,7 +187,7 @@ def _deferred(value: Value) -> tuple[_Deferred, float] | None:
     return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked), widening
 
 
-def _chosen(kept: Value, carried: Sequence[Value]) -> Value:
+def _chosen(kept: Value, carried: Sequence[Value], reduce: Instruction) -> Value:
     """Returns the selection of a new version of an element, or of the element as it was, in iterations that are the same on all devices.
 
     Returns the new version itself if there is no such selection.
@@ -199,26 +197,10 @@ def _chosen(kept: Value, carried: Sequence[Value]) -> Value:
         return kept
     selection = found[0]
     others = [each for each in (selection.operand(1), selection.operand(2)) if each != kept]
-    is_same = len(others) == 1 and others[0] in carried and _is_same_everywhere(moved_from(selection.operand(0)))
+    is_same = (
+        len(others) == 1 and others[0] in carried and is_same_along(moved_from(selection.operand(0)), None, reduce)
+    )
     return selection if is_same else kept
-
-
-def _is_same_everywhere(value: Value) -> bool:
-    """Reports whether a value, such as a loop's counter, does not depend on the device, nor on arguments of the program."""
-    waiting, seen = [value], set[Value]()
-    while waiting and len(seen) < _MOST_VALUES:
-        each = waiting.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.instruction.opcode in _DIFFERING or (each.instruction.opcode == "parameter" and not each.calls):
-            return False
-        if (begun := initial(each)) is not None:
-            index, loop = each.instruction.tuple_index, each.calls[-1]
-            waiting += [begun, source(Value(loop.called_computations[0].root.operand(index), each.calls))]
-        else:
-            waiting += each.operands
-    return not waiting
 
 
 def _is_passed(user: Value, number: int, is_sum: bool) -> bool:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from inspector.analysis.findings.at_line import at_line, is_same_line, lines_of
 from inspector.analysis.findings.before import Before, full_name
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.detectors.sharding.block_rings import Cycles, carried, chain, is_alone, unrolled
-from inspector.analysis.findings.detectors.sharding.chunk_rings import chunk_rings
+from inspector.analysis.findings.detectors.collectives.block_rings import Cycles, carried, chain, is_alone, unrolled
+from inspector.analysis.findings.detectors.collectives.chunk_rings import chunk_rings
 from inspector.analysis.findings.edits import Edit, ReplaceRings, stacks_of
 from inspector.analysis.findings.exchanges import Exchange, pricing_of
 from inspector.analysis.findings.finding import Finding

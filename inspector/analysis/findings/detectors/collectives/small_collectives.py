@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.dependence import Dependence
-from inspector.analysis.findings.detectors.sharding.deferred_collectives import deferred_collectives
-from inspector.analysis.findings.detectors.sharding.dependent_sums import dependent_sums
-from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
+from inspector.analysis.findings.detectors.collectives.deferred_collectives import deferred_collectives
+from inspector.analysis.findings.detectors.collectives.dependent_sums import dependent_sums
+from inspector.analysis.findings.detectors.collectives.operation_keys import function_of
 from inspector.analysis.findings.edits import CombineCollectives, Edit, stacks_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding

@@ -15,7 +15,7 @@ from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import Use, full_name, is_scale, moved_from
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.detectors.sharding.operation_keys import function_of
+from inspector.analysis.findings.detectors.collectives.operation_keys import function_of
 from inspector.analysis.findings.edits import NarrowCollectives, NarrowProducts, stacks_of
 from inspector.analysis.findings.exchange_chains import made_by, readers_of
 from inspector.analysis.findings.exchanges import Exchange, pricing_of

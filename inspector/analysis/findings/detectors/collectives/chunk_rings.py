@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from inspector.analysis.findings.before import MOVING, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, is_tuple, source
-from inspector.analysis.findings.detectors.sharding.block_rings import UPDATES, Cycles, is_carried, sets
+from inspector.analysis.findings.detectors.collectives.block_rings import UPDATES, Cycles, is_carried, sets
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape

@@ -1,0 +1,1 @@
+"""Collectives that are repeated, small, wide, exposed or written by hand."""
