@@ -18,6 +18,7 @@ Key = TypeVar("Key", bound="str | tuple[str, int]")
 CHECKPOINTS: Mapping[str, str] = {
     "none": "without checkpoints",
     "loops": "checkpoints around the bodies of loops",
+    "segments": "checkpoints around segments of long loops",
     **{
         policy: f"checkpoints with {policy}"
         for policy in (
@@ -25,7 +26,7 @@ CHECKPOINTS: Mapping[str, str] = {
         )
     },
 }  # fmt: skip
-"""Changes of all checkpoints with their names on screen: none, one around the body of each `jax.lax.scan`, or a policy of JAX for each."""
+"""Changes of all checkpoints with their names on screen: none, one around the body or around segments of each `jax.lax.scan`, or a policy of JAX for each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

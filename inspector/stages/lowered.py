@@ -293,7 +293,8 @@ class Lowered(Deferred, Portable):
           rematerialize: name scopes whose values are recomputed in the backward pass instead of saved, as with `jax.checkpoint`
             around them; "*" matches any part of a name. A scope that is entered again directly after its end counts as one
             scope, so the layers of a stack need names of their own.
-          checkpoint: "none" removes every `jax.checkpoint`; "loops" puts one around the body of every `jax.lax.scan`; the name of a
+          checkpoint: "none" removes every `jax.checkpoint`; "loops" puts one around the body of every `jax.lax.scan`, "segments"
+            around segments of long ones; the name of a
             policy in `jax.checkpoint_policies`, such as "dots_saveable", gives it to every checkpoint.
 
         Raises:

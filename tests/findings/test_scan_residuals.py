@@ -73,6 +73,44 @@ def test_stacked_values(program: Any, args: tuple[Any, ...], trips: int) -> None
     assert all_found("scan-residuals", program(jax.checkpoint), *args) == []
 
 
+def simulation(wrap: Callable[[Any], Any], in_segments: bool = False) -> Callable[..., Any]:
+    """The carry has two arrays, and an iteration keeps one."""
+
+    def misfit(c: jax.Array, sources: jax.Array) -> jax.Array:
+        def body(carry: Any, source: jax.Array) -> Any:
+            before, now = carry
+            around = jnp.roll(now, 1, 0) + jnp.roll(now, -1, 0) - 2 * now
+            after = (2 * now - before + c * around).at[8, 8].add(source)
+            return (now, after), after[::16, 3]
+
+        start = (jnp.zeros_like(c), jnp.zeros_like(c))
+        if in_segments:
+            segment = jax.checkpoint(lambda carry, xs: jax.lax.scan(body, carry, xs))
+            return jnp.sum(jax.lax.scan(segment, start, sources.reshape(-1, 16))[1] ** 2)
+        return jnp.sum(jax.lax.scan(wrap(body), start, sources)[1] ** 2)
+
+    return jax.grad(misfit)
+
+
+FIELD = jax.ShapeDtypeStruct((128, 128), jnp.float32), jax.ShapeDtypeStruct((256,), jnp.float32)
+
+
+def test_segments_of_a_simulation() -> None:
+    (finding,) = all_found("scan-residuals", simulation(plain), *FIELD)
+    assert "in segments of 16 iterations, about " in finding.title
+    assert finding.remedy.startswith("segment = jax.checkpoint(lambda carry, xs: jax.lax.scan(body, carry, xs))")
+    saved = _peak(simulation(plain), FIELD) - _peak(simulation(plain, in_segments=True), FIELD)
+    assert finding.gain_bytes == pytest.approx(saved, rel=0.1)
+    proof = finding.prove(run=True)
+    assert proof.gain_bytes == pytest.approx(saved, rel=0.1)
+    assert proof.values in ("equal results", "results agree within 1e-04")
+
+
+@pytest.mark.parametrize("program", [simulation(jax.checkpoint), simulation(plain, in_segments=True)])
+def test_checkpoints_in_a_simulation(program: Any) -> None:
+    assert not all_found("scan-residuals", program, *FIELD)
+
+
 @pytest.mark.parametrize(
     ("program", "args"),
     [

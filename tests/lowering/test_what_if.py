@@ -450,6 +450,24 @@ def test_checkpoints_change(fun: Any, checkpoint: str, products: int) -> None:
     assert twice.inputs[0].donated
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_segments_of_a_long_loop(reverse: bool) -> None:
+    def loss(ws: Any, x: Any) -> Any:
+        def body(x: Any, w: Any) -> Any:
+            x = jnp.tanh(x * w + jnp.sin(x))
+            return x, x[:2]
+
+        last, ys = jax.lax.scan(body, x, ws, reverse=reverse)
+        return last.sum() + (ys * ws[:, :2]).sum()
+
+    args = jax.random.normal(jax.random.key(0), (100, 4096)), jnp.ones(4096)
+    as_called = inspector.lower(jax.grad(loss), *args)
+    changed = as_called.what_if(checkpoint="segments").compile(target="cpu")
+    np.testing.assert_allclose(changed.run(*args, repeat=1).result, jax.grad(loss)(*args), rtol=1e-5, atol=1e-6)
+    assert changed.memory.temp_bytes < 0.5 * as_called.compile(target="cpu").memory.temp_bytes
+    assert _products(inspector.lower(loss, *args)) == 0
+
+
 def test_checkpoints_of_another_thread_stay() -> None:
     args = jnp.ones((4, 32, 32)), jnp.ones((8, 32))
 
@@ -472,5 +490,7 @@ def test_a_trace_has_its_checkpoints() -> None:
     traced = jax.jit(jax.grad(_kept)).trace(jnp.ones((4, 32, 32)), jnp.ones((8, 32)))
     with pytest.raises(ParameterError, match="part of its trace"):
         inspector.lower(traced).what_if(checkpoint="none")
-    with pytest.raises(ParameterError, match=r"checkpoint is 'dots'. Expected one of none, loops, dots_saveable"):
+    with pytest.raises(
+        ParameterError, match=r"checkpoint is 'dots'. Expected one of none, loops, segments, dots_saveable"
+    ):
         inspector.lower(_kept, jnp.ones((4, 32, 32)), jnp.ones((8, 32))).what_if(checkpoint="dots")

@@ -239,7 +239,7 @@ def test_checkpoints_are_offered_where_the_program_has_a_place_for_them() -> Non
         return {*suppositions(inspector.lower(fun, jnp.ones((4, 32, 32)), jnp.ones((8, 32))))["checkpoints"]}
 
     assert offered(loss) == set()  # no backward pass
-    assert offered(jax.grad(loss)) == {"loops"}
+    assert offered(jax.grad(loss)) == {"loops", "segments"}
     kept = offered(jax.grad(functools.partial(loss, wrap=jax.checkpoint)))
     assert {"none", "loops", "dots_saveable"} <= kept
     explorer = inspector.explore(jax.grad(loss), jnp.ones((4, 32, 32)), jnp.ones((8, 32)))

@@ -19,6 +19,7 @@ from jax._src.lax.control_flow import loops
 
 from inspector._jax.lowering.jaxprs import open_jaxpr
 from inspector._jax.lowering.separate_traces import separate_traces
+from inspector.support.segments import segment_length
 
 _ONE_AT_A_TIME = threading.RLock()  # the primitives belong to the process
 
@@ -28,13 +29,16 @@ def changed_checkpoints(how: str) -> Iterator[None]:
     """Returns a context in which this thread traces functions with other checkpoints.
 
     Args:
-      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; the name of one of
-        `jax.checkpoint_policies` gives each that policy; "" changes nothing.
+      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; "segments" splits each long one into loops with a
+        checkpoint each; the name of one of `jax.checkpoint_policies` gives each checkpoint that policy; "" changes nothing.
     """
     if not how:
         yield
         return
-    primitive, bind = (loops.scan_p, _bind_scan) if how == "loops" else (ad_checkpoint.remat_p, _bind_checkpoint(how))
+    of_loops = {"loops": _bind_scan, "segments": _Segments().bind}
+    primitive, bind = (
+        (loops.scan_p, of_loops[how]) if how in of_loops else (ad_checkpoint.remat_p, _bind_checkpoint(how))
+    )
     with _ONE_AT_A_TIME, separate_traces(f"checkpoint: {how}"):
         before: _Bind = primitive.bind
         own = vars(primitive).get("bind")
@@ -69,6 +73,35 @@ def _bind_checkpoint(how: str) -> _Bind:
         return before(*args, jaxpr=jaxpr, differentiated=differentiated, **params | {"policy": policy})
 
     return bind
+
+
+class _Segments:
+    """Binds a long loop as a loop over segments of it, each of which is a checkpoint."""
+
+    def __init__(self) -> None:
+        """Stores that no loop is being bound."""
+        self._is_inside = False
+
+    def bind(self, before: _Bind, *args: Any, jaxpr: Any, length: int, **params: Any) -> Any:
+        """Arguments as for `scan_p.bind`, after the function that binds the loop as it is."""
+        size = segment_length(length)
+        if self._is_inside or size == 1:
+            return before(*args, jaxpr=jaxpr, length=length, **params)
+        first, second = params["num_consts"], params["num_consts"] + params["num_carry"]
+        consts, start, xs = args[:first], [*args[first:second]], args[second:]
+
+        @jax.checkpoint
+        def segment(carry: Any, xs: Any) -> Any:
+            results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **params)
+            return [*results[: params["num_carry"]]], results[params["num_carry"] :]
+
+        parts = [x.reshape(length // size, size, *x.shape[1:]) for x in xs]
+        self._is_inside = True
+        try:
+            end, ys = jax.lax.scan(segment, start, parts, length=length // size, reverse=params["reverse"])
+        finally:
+            self._is_inside = False
+        return [*end, *(y.reshape(length, *y.shape[2:]) for y in ys)]
 
 
 def _bind_scan(before: _Bind, *args: Any, jaxpr: Any, **params: Any) -> Any:

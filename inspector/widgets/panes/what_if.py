@@ -228,7 +228,11 @@ def _checkpoints(lowered: Lowered) -> dict[str, str]:
     ):
         return {}
     has_loops, has_checkpoints = " scan[" in listing.text, "remat2[" in listing.text or "checkpoint[" in listing.text
-    return {name: text for name, text in CHECKPOINTS.items() if (has_loops if name == "loops" else has_checkpoints)}
+    return {
+        name: text
+        for name, text in CHECKPOINTS.items()
+        if (has_loops if name in ("loops", "segments") else has_checkpoints)
+    }
 
 
 _HIDDEN = frozenset({"while", "cond", "body", "custom_vjp_call", "custom_jvp_call", "shard_map"})

@@ -17,6 +17,7 @@ from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Frame, phases
+from inspector.support.segments import segment_length
 from inspector.support.units import counted, format_bytes
 
 KIND = "scan-residuals"
@@ -28,6 +29,13 @@ _CAUTION = (
     "With the checkpoint, the backward pass recomputes the loop's body, but the stacked values are not written and read. The proof shows whether"
     " this is faster."
 )
+
+
+_OF_SEGMENTS = """segment = jax.checkpoint(lambda carry, xs: jax.lax.scan(body, carry, xs))  # the function of the loop{}
+parts = jax.tree.map(lambda x: x.reshape(-1, {}, *x.shape[1:]), xs)
+carry, ys = jax.lax.scan(segment, carry, parts)"""
+_REPEATED = "The forward pass is computed twice. The proof shows what that costs."
+_LEAST_OF_SEGMENTS = 0.5  # of the stacked values
 
 
 class _Stacked(NamedTuple):
@@ -84,21 +92,43 @@ def _finding(subject: Subject, loops: Sequence[_Stacked]) -> Iterator[Finding]:
     arrays = [shape for each in loops for shape in each.arrays]
     size, needed = sum(shape.byte_size for shape in arrays), sum(each.trips * each.carried for each in loops)
     gain = size - needed
-    if gain <= 0:
+    segments = segment_length(loops[0].trips) if gain <= 0 and not _repeats(subject) else 1
+    if segments > 1:
+        needed = sum(each.trips // segments * each.carried + segments * _of_iteration(each) for each in loops)
+        gain = size - needed
+    if gain <= 0 or (segments > 1 and gain < _LEAST_OF_SEGMENTS * size):
         return
     first, largest = loops[0], max(arrays, key=lambda shape: shape.byte_size)
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     who, its = ("The loop keeps", "its") if len(loops) == 1 else (f"{len(loops)} loops keep", "their")
     title = (
         f"{who} {counted(len(arrays), 'array')} ({format_bytes(size)}{per_device}) of {its}"
-        f" {first.trips} iterations for the backward pass, the largest {largest.without_layout()}; {its} carries take"
-        f" {format_bytes(needed)}."
+        f" {first.trips} iterations for the backward pass, the largest {largest.without_layout()}; "
+        + (
+            f"{its} carries take {format_bytes(needed)}."
+            if segments == 1
+            else f"in segments of {segments} iterations, about {format_bytes(needed)} are enough."
+        )
     )
+    remedy = _REMEDY.format(at_line(first.loop.frames))
+    if segments > 1:
+        remedy = _OF_SEGMENTS.format(at_line(first.loop.frames), segments)
     yield subject.finding(
-        KIND, title, _REMEDY.format(at_line(first.loop.frames)), instructions=[each.loop.name for each in loops],
-        frames=first.loop.frames, gain_bytes=gain, caution=_CAUTION + _room(subject),
-        edits=(TraceAgain(WhatIf(checkpoint="loops")),),
+        KIND, title, remedy, instructions=[each.loop.name for each in loops],
+        frames=first.loop.frames, gain_bytes=gain, caution=(_CAUTION if segments == 1 else _REPEATED) + _room(subject),
+        edits=(TraceAgain(WhatIf(checkpoint="loops" if segments == 1 else "segments")),),
     )  # fmt: skip
+
+
+def _of_iteration(stacked: _Stacked) -> int:
+    """Returns the bytes that an iteration stacks."""
+    return sum(shape.byte_size for shape in stacked.arrays) // stacked.trips
+
+
+def _repeats(subject: Subject) -> bool:
+    """Reports whether a loop has a checkpoint in its body: what it stacks is then what the program keeps on purpose."""
+    names = subject.calls.values(("add", "multiply", *PRODUCTS)) if subject.calls is not None else ()
+    return any("/body/" in name and "checkpoint" in name.rpartition("/body/")[2].split("/") for _, name in names)
 
 
 def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
