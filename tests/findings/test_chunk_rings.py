@@ -130,7 +130,15 @@ def test_one_collective_does_the_same(body: Callable[[Any], Any]) -> None:
     assert finding.share > 0.2
 
 
-@pytest.mark.parametrize("body", FOUND)
+@pytest.mark.parametrize(
+    "body",
+    [
+        each
+        if each in (all_reduce_in_loops, sum_of_own_chunk, gathered_chunks)
+        else pytest.param(each, marks=pytest.mark.slow)
+        for each in FOUND
+    ],
+)
 def test_the_proof_replaces_the_ring(body: Callable[[Any], Any]) -> None:
     (finding,) = _found(body, X)
     if body in (sums_of_chunks, gathered_chunks):  # the devices have other chunks than after one collective

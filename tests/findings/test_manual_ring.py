@@ -149,12 +149,13 @@ def ring_into_a_wider_total(x: Any) -> Any:
     return total
 
 
+PROVEN = [*(each for each in rings.FOUND if each is not rings.unrolled_concatenation), ring_of_each_weight]
+QUICKLY = (rings.sum_in_a_loop, rings.unrolled_buffer, ring_of_each_weight)
+
+
 @pytest.mark.parametrize(
     "body",
-    [
-        *(program for program in rings.FOUND if program is not rings.unrolled_concatenation),
-        ring_of_each_weight, ring_into_a_wider_total,
-    ],
+    [*(each if each in QUICKLY else pytest.param(each, marks=pytest.mark.slow) for each in PROVEN), ring_into_a_wider_total],
 )  # fmt: skip
 def test_the_proof_replaces_the_ring(body: Any) -> None:
     fun, args = body() if body in rings.FOUND else (manual(body, P(), P()), (array((512, 64)),))

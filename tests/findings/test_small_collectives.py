@@ -133,8 +133,8 @@ def exchanges(proof: Proof) -> int:
 @pytest.mark.parametrize(
     "fun",
     [
-        all_to_alls, untiled_all_to_alls, gathers, scatters, shifts_of_equal_arrays,
-        pytest.param(exchanges_in_a_called_function, marks=pytest.mark.slow),
+        all_to_alls, shifts_of_equal_arrays,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (untiled_all_to_alls, gathers, scatters, exchanges_in_a_called_function)),
     ],
 )  # fmt: skip
 def test_the_combined_collective_has_the_same_results(fun: Any) -> None:
