@@ -171,6 +171,26 @@ def test_a_constraint_in_front_of_a_loss(has_gradient: bool, is_proven: bool) ->
 
 
 @needs_gpu
+def test_gathers_that_xla_combined() -> None:
+    """The gradients of several weights, each gathered and averaged."""
+
+    def step(fun: Any) -> inspector.Compiled:
+        def averaged(ws: Any, x: Any) -> Any:
+            return [fun(g) for g in jax.grad(lambda ws: jnp.tanh(x @ ws[0] @ ws[1]).var())(ws)]
+
+        args = [array((512, 512), mesh=DM), array((512, 1024), mesh=DM)], array((4096, 512), "d", mesh=DM)
+        return inspector.lower(manual(averaged, (P(), P("d")), P(), DM), *args).compile(target="gpu:h100:8")
+
+    before, after = step(lambda g: lax.all_gather(g, "d").mean(0)), step(lambda g: lax.pmean(g, "d"))
+    (finding,) = before.findings(kinds=[KIND])
+    assert "The `all_gather` at test_gathered_reductions.py:" in finding.title
+    assert " (2 times) makes f32[4, 512, 1024]" in finding.title
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.prove().gain_s == pytest.approx(saved_s, rel=0.02)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.3)
+
+
+@needs_gpu
 @pytest.mark.slow
 @pytest.mark.parametrize("fun", [cross_entropy, average_by_hand])
 def test_the_gain_is_that_by_hand(fun: Any) -> None:

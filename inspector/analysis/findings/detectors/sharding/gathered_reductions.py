@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.participation import Groups
 from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, uses
 from inspector.analysis.findings.dataflow import Value
@@ -21,7 +22,12 @@ from inspector.analysis.findings.detectors.sharding.constraint_detours import (
     split_dimensions,
 )
 from inspector.analysis.findings.detectors.sharding.device_values import is_same_along
-from inspector.analysis.findings.detectors.sharding.own_part import compiled_collectives, kernels_between
+from inspector.analysis.findings.detectors.sharding.own_part import (
+    combined_collective,
+    compiled_collectives,
+    kernels_between,
+    peers_of,
+)
 from inspector.analysis.findings.detectors.sharding.row_dimensions import dimension_after
 from inspector.analysis.findings.edits import DropConstraints, Edit, ReduceParts, stacks_of
 from inspector.analysis.findings.exchanges import pricing_of
@@ -72,11 +78,20 @@ def gathered_reductions(subject: Subject, kind: str, inserted: Sequence[Collecti
     if subject.calls is None:
         return
     lines: dict[tuple[str, Lines], list[tuple[_Reduced, list[Collective]]]] = {}
+    left: dict[tuple[str, Lines, Groups], list[_Reduced]] = {}
     for value, name in subject.calls.values(("all-gather",)):
         found = _of_gather(value, subject.collectives.num_partitions)
-        compiled = [] if found is None else compiled_collectives(subject, value)
-        if found is not None and compiled and _are_same(found, compiled[0]):
-            lines.setdefault((name, lines_of(value.instruction.frames)), []).append((found, compiled))
+        if found is None:
+            continue
+        compiled, key = compiled_collectives(subject, value), (name, lines_of(value.instruction.frames))
+        if not compiled:
+            left.setdefault((*key, peers_of(subject, value)), []).append(found)
+        elif _are_same(found, compiled[0]):
+            lines.setdefault(key, []).append((found, compiled))
+    for (name, own_lines, peers), several in left.items():
+        combined = combined_collective(subject, [each.value for each in several], peers)
+        if combined is not None and all(_are_same(each, combined) for each in several):
+            lines.setdefault((name, own_lines), []).extend((each, [combined]) for each in several)
     gathers = [each for each in inserted if each.opcode == "all-gather" and len(each.dimensions) == 1]
     for value, name in subject.calls.values(("custom-call",)) if gathers else ():
         if is_constraint(value.instruction):

@@ -78,10 +78,9 @@ def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
         if len(collectives) == len(owns):
             yield from _finding(subject, kind, owns, collectives)
         elif not collectives and owns[0].value.instruction.opcode == "all-reduce":
-            peers = tuple(map(tuple, _groups(owns[0].value.instruction, subject.collectives.num_partitions)))
-            left.setdefault((full_name(owns[0].value), peers), []).extend(owns)
+            left.setdefault((full_name(owns[0].value), peers_of(subject, owns[0].value)), []).extend(owns)
     for (_, peers), owns in left.items():
-        combined = _combined(subject, owns, peers)
+        combined = combined_collective(subject, [each.value for each in owns], peers)
         if combined is not None:
             yield from _finding(subject, kind, owns, [combined])
 
@@ -90,18 +89,21 @@ def _groups(collective: Instruction, num_partitions: int) -> list[list[int]]:
     return [list(map(int, group)) for group in collective.replica_groups.expand(num_partitions).tolist()]
 
 
-def _combined(subject: Subject, owns: Sequence[_OwnPart], peers: Groups) -> Collective | None:
-    """Returns the all-reduce into which XLA combined sums, and maybe smaller ones; None if there is none.
+def peers_of(subject: Subject, value: Value) -> Groups:
+    """Returns the groups of devices of a collective."""
+    return tuple(map(tuple, _groups(value.instruction, subject.collectives.num_partitions)))
 
-    Of a combined all-reduce, the name and the lines are those of one of its sums.
+
+def combined_collective(subject: Subject, values: Sequence[Value], peers: Groups) -> Collective | None:
+    """Returns the collective into which XLA combined others, and maybe smaller ones; None if there is none.
+
+    Its name and lines are those of one of them.
     """
-    size = sum(each.value.instruction.shape.byte_size for each in owns)
+    size, opcode = sum(each.instruction.shape.byte_size for each in values), values[0].instruction.opcode
     found = [
         each
         for each in subject.collectives
-        if each.opcode == "all-reduce"
-        and size <= each.result_bytes <= _MOST_COMBINED * size
-        and each.participants == peers
+        if each.opcode == opcode and size <= each.result_bytes <= _MOST_COMBINED * size and each.participants == peers
     ]
     return found[0] if len(found) == 1 else None
 
