@@ -464,7 +464,7 @@ def test_segments_of_a_long_loop(reverse: bool) -> None:
     as_called = inspector.lower(jax.grad(loss), *args)
     changed = as_called.what_if(checkpoint="segments").compile(target="cpu")
     np.testing.assert_allclose(changed.run(*args, repeat=1).result, jax.grad(loss)(*args), rtol=1e-5, atol=1e-6)
-    assert changed.memory.temp_bytes < 0.5 * as_called.compile(target="cpu").memory.temp_bytes
+    assert changed.memory.temp_bytes < 0.6 * as_called.compile(target="cpu").memory.temp_bytes
     assert _products(inspector.lower(loss, *args)) == 0
 
 

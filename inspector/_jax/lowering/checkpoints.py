@@ -17,6 +17,7 @@ import jax
 from jax._src import ad_checkpoint, core
 from jax._src.lax.control_flow import loops
 
+from inspector._jax.lowering.equations import scan_counts
 from inspector._jax.lowering.jaxprs import open_jaxpr
 from inspector._jax.lowering.separate_traces import separate_traces
 from inspector.support.segments import segment_length
@@ -87,13 +88,14 @@ class _Segments:
         size = segment_length(length)
         if self._is_inside or size == 1:
             return before(*args, jaxpr=jaxpr, length=length, **params)
-        first, second = params["num_consts"], params["num_consts"] + params["num_carry"]
-        consts, start, xs = args[:first], [*args[first:second]], args[second:]
+        constants, carried = scan_counts(params)
+        rest = args[constants:]
+        consts, start, xs = args[:constants], [*rest[:carried]], rest[carried:]
 
         @jax.checkpoint
         def segment(carry: Any, xs: Any) -> Any:
             results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **params)
-            return [*results[: params["num_carry"]]], results[params["num_carry"] :]
+            return [*results[:carried]], results[carried:]
 
         parts = [x.reshape(length // size, size, *x.shape[1:]) for x in xs]
         self._is_inside = True

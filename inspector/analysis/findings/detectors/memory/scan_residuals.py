@@ -150,11 +150,23 @@ def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
 
 def _initial(loop: Instruction) -> Iterator[tuple[str, int]]:
     """Yields the elements of other loops' results that a loop begins with, as the loop's name and the index."""
-    initial = value_source(loop.operands[0])
+    initial = _outside(value_source(loop.operands[0]))
     for operand in initial.operands if initial.opcode == "tuple" else ():
-        taken = value_source(operand)
-        if taken.opcode == "get-tuple-element" and taken.operands[0].opcode == "while":
-            yield taken.operands[0].name, taken.tuple_index
+        taken = value_source(_outside(value_source(operand)))
+        if taken.opcode == "get-tuple-element":
+            whole = taken.operands[0]
+            if whole.opcode == "call":
+                whole = whole.called_computations[0].root
+            if whole.opcode == "while":
+                yield whole.name, taken.tuple_index
+
+
+def _outside(value: Instruction) -> Instruction:
+    """Returns the operand of a call for a parameter of the called computation: XLA for CPUs moves some loops there."""
+    callers = value.module.callers.get(value.computation.name, ()) if value.opcode == "parameter" else ()
+    if len(callers) != 1 or callers[0].opcode != "call" or value.parameter_number is None:
+        return value
+    return value_source(callers[0].operands[value.parameter_number])
 
 
 def _replaces_slice(result: Instruction) -> bool:
