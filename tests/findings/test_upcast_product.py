@@ -200,11 +200,11 @@ def test_products_beside_collectives_have_a_caution() -> None:
     w = {name: array((2048, 2048), dtype=jnp.bfloat16) for name in ("a", "b", "c")}
     args = w, array((16384, 2048), "d", dtype=jnp.bfloat16)
     (finding,) = found(KIND, step, *args, target="gpu:h100:8")
-    assert finding.caution.startswith("Collectives run beside these products.")
+    assert "Collectives run beside these products." in finding.caution
     (alone,) = found(
         KIND, step, *jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), args), target="gpu:h100:1"
     )
-    assert not alone.caution
+    assert "Collectives run" not in alone.caution
 
 
 def test_an_argument_and_a_computed_array() -> None:

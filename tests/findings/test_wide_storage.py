@@ -597,3 +597,22 @@ def test_caches_that_a_loop_carries_and_returns() -> None:
     proof = finding.prove(run=True)
     assert proof.values == "equal results"
     assert proof.gain_bytes > 300 * 1024
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_slice_that_keeps_values_where_a_mask_says_so(is_same: bool) -> None:
+    """As of a cache that is split over its positions. The kept values are those of the array, or wide ones of another."""
+
+    def attend(cache: Any, other: Any, new: Any, i: Any) -> Any:
+        old = lax.dynamic_slice_in_dim(cache if is_same else other, i, 1, 0)
+        written = jnp.where(i % 2 == 0, new.astype(jnp.float32), old)
+        cache = lax.dynamic_update_slice_in_dim(cache, written, i, 0)
+        return cache, new @ cache.astype(NARROW).T
+
+    args = f32(2048, 64), f32(2048, 64), jax.ShapeDtypeStruct((1, 64), NARROW), jax.ShapeDtypeStruct((), jnp.int32)
+    lowered = inspector.lower(attend, *args, donate_argnums=0)
+    found = lowered.compile(target="cpu").findings(H100, kinds=[KIND])
+    assert bool(found) == is_same
+    for finding in found:
+        assert finding.title.startswith("`cache` (512 KiB) is stored in float32")
+        assert finding.prove(run=True).values == "equal results"

@@ -29,7 +29,7 @@ from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import element_bits
-from inspector.hlo.source import Frame, own_frame
+from inspector.hlo.source import Frame, own_frame, phases
 from inspector.support.units import counted, format_array
 
 KIND = "upcast-product"
@@ -215,9 +215,12 @@ def _finding(subject: Subject, products: list[_Product], narrow: str, wide: str,
         f" first, so the product runs at the rate of {wide_name}."
     )
     remedy = f"jnp.matmul(a, b, preferred_element_type=jnp.{wide_name})  # with a and b in {narrow_name}, without .astype(jnp.{wide_name})"
-    if are_of_backward_pass(product.name for product in products):
-        remedy = backward_remedy(narrow_name, wide_name)
     caution = "" if both else f"The wide operand is rounded to {narrow_name}. Keep it if its last digits matter."
+    if any(
+        "backward" in phases(product.name) for product in products
+    ):  # preferred_element_type leaves their gradients wide
+        remedy = backward_remedy(narrow_name, wide_name)
+        caution = f"{caution} The result of the forward product is rounded to {narrow_name} too.".strip()
     if subject.are_beside_collectives(saved.kernels):
         caution = f"{caution} {_BESIDE_CAUTION}".strip()
     return subject.finding(

@@ -51,6 +51,8 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     if part < _LEAST_PART or _has_own_state(subject.calls, count):
         return
     first = products[0]
+    if first.instruction.opcode == "convolution":
+        return  # a loop over such blocks took longer to run, and saved little of the compile
     where = at_line(_stack(first))
     yield subject.finding(
         KIND,

@@ -13,6 +13,7 @@ from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
 from inspector.analysis.memory.timeline import timeline
 from inspector.errors import Unavailable
+from inspector.hlo.shape import Shape
 from inspector.hlo.source import Frame, line_text
 from inspector.support.units import format_bytes, format_list
 
@@ -85,7 +86,7 @@ def _arrays(subject: Subject) -> Iterator[_Array]:
 def _written(subject: Subject) -> Iterator[_Array]:
     """Yields the arrays that kernels of the entry computation write, apart from the results; those that XLA recomputes (`.remat`) once."""
     module = subject.module
-    sizes = np.array([shape.byte_size if not shape.is_tuple else 0 for shape in module.known_shapes])
+    sizes = np.array([_largest(shape).byte_size for shape in module.known_shapes])
     rows = np.array(module.entry.rows)
     results = {each.instruction for each in _results(subject)}  # a donated argument has its updated version's buffer
     largest = rows[np.argsort(-sizes[module.columns.shapes.codes[rows]], kind="stable")]
@@ -93,13 +94,19 @@ def _written(subject: Subject) -> Iterator[_Array]:
     for row in largest.tolist():
         each = module.at(row)
         origin = _RECOMPUTED.sub("", each.name)
-        if each.name not in subject.points or each.name in results or origin in found:
+        is_written = each.name in subject.points or each.opcode == "while"
+        if not is_written or each.name in results or origin in found:
             continue
         line = f" of {line_text(each.frames, is_short=True)}" if each.frames else ""
-        yield _Array(f"{each.name}{line}", each.shape.byte_size, each.name, each.frames)
+        yield _Array(f"{each.name}{line}", _largest(each.shape).byte_size, each.name, each.frames)
         found.add(origin)
         if len(found) == _NAMED:
             return
+
+
+def _largest(shape: Shape) -> Shape:
+    """Returns the largest array of a tuple, such as of all that a loop carries."""
+    return max(shape.leaves, key=lambda leaf: leaf.byte_size) if shape.is_tuple and [*shape.leaves] else shape
 
 
 def _results(subject: Subject, *, is_new: bool = False) -> Iterator[_Array]:

@@ -94,12 +94,24 @@ def _stored_arguments(subject: Subject, module: Module) -> list[_Stored]:
             continue  # a result of its shape may be its gradient or its next version
         own = versions.get(parameter.parameter_number, [])
         replacing = {u for one in own for u in one.updates if u.instruction.opcode == "select" or u == one.stacked}
+        for one in own:  # values that a mask keeps are written again
+            kept = {
+                moved_from(each)
+                for each in one.written
+                if len(_new_values(each, parameter)) == 1 and moved_from(each).instruction.opcode == "select"
+            }
+            replacing |= kept | ({*one.updates} if kept else set())
         uses = list(stored_uses(Value(parameter), replacing=replacing))
         inside = [each for each in uses if each.user is not None]
         if len(uses) - len(inside) != len(own):
             continue
         narrow = narrow_type(inside, wide)
-        if narrow and all(widened_type([moved_from(each)], wide) == narrow for one in own for each in one.written):
+        if narrow and all(
+            widened_type([moved_from(new)], wide) == narrow
+            for one in own
+            for each in one.written
+            for new in _new_values(each, parameter)
+        ):
             reads = [each.user for each in inside if each.user is not None]
             found.append(_Stored(argument, wide, narrow, reads, own))
     return found
@@ -165,6 +177,15 @@ def _versions(values: Sequence[Value]) -> dict[int | None, list[_Version]]:
                 _Version(number, updates, written, stacked, begun is not None)
             )
     return found
+
+
+def _new_values(written: Value, array: Instruction) -> list[Value]:
+    """Returns a value that is put into an array, or, of a selection between it and a slice of the array, the value itself."""
+    chosen = moved_from(written)
+    if chosen.instruction.opcode != "select":
+        return [written]
+    options = [chosen.operand(1), chosen.operand(2)]
+    return [each for each in options if moved_from(each).instruction != array]
 
 
 def _stacked(result: Value) -> Value | None:
