@@ -1,6 +1,6 @@
 """Changes of shardings that cost more than they should.
 
-Seven kinds are reported:
+Eight kinds are reported:
   - Full rematerializations.
   - An array whose sharding the user changes from A to B and back to A without need.
   - An array that a constraint makes whole between two products that are split.
@@ -8,6 +8,7 @@ Seven kinds are reported:
   - A collective in a `shard_map` of whose result each device only takes its own part.
   - An `all_gather` in a `shard_map` of whose result each device only reads a few rows of others.
   - A gathered array that is only reduced along the gathered dimension.
+  - A product that is cut into parts which do not end where those of the devices do.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from inspector.analysis.findings.detectors.sharding.gathered_halos import gather
 from inspector.analysis.findings.detectors.sharding.gathered_reductions import gathered_reductions
 from inspector.analysis.findings.detectors.sharding.own_part import own_parts
 from inspector.analysis.findings.detectors.sharding.product_splits import Splits, axes_of_result, splits_of
+from inspector.analysis.findings.detectors.sharding.split_products import split_products
 from inspector.analysis.findings.edits import DropConstraints, DropPermutes, stacks_of
 from inspector.analysis.findings.exchange_chains import at_ends_of_loops, saved_with
 from inspector.analysis.findings.finding import Finding
@@ -66,6 +68,7 @@ def resharding(subject: Subject) -> Iterator[Finding]:
     yield from own_parts(subject, KIND)
     yield from gathered_halos(subject, KIND)
     yield from gathered_reductions(subject, KIND, _inserted(subject))
+    yield from split_products(subject, KIND, _inserted(subject))
 
 
 def exchanges_of_detours(subject: Subject) -> frozenset[str]:
