@@ -68,7 +68,7 @@ def test_the_parts_can_be_reduced_first(fun: Any) -> None:
     program, args = of_logits(fun)
     (finding,) = all_found(KIND, program, *args, target="cpu:8", roofs=peak("gpu:h100:8"))
     assert "The `all_gather` at test_gathered_reductions.py:" in finding.title
-    assert "and everything that uses it reduces it along it:" in finding.title
+    assert "and everything that uses it reduces it along the gathered dimension:" in finding.title
     proof = finding.prove(run=True)
     assert proof.values in RELATED
     assert proof.compiled is not None

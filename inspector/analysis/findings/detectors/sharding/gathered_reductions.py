@@ -257,7 +257,7 @@ def _finding(
             if is_manual
             else f"The sharding constraint{at} makes {array} whole along {where} ({size} per device)"
         )
-        + f", and everything that uses it reduces it along {'that dimension' if not is_manual else 'it'}: "
+        + f", and everything that uses it reduces it along {'the gathered' if is_manual else 'that'} dimension: "
         + (f"{counted(len(leaves), 'all-reduce')} of the reduced parts {'is' if len(leaves) == 1 else 'are'} enough.")
     )
     result = subject.finding(
