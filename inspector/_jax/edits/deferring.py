@@ -10,10 +10,10 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.hoisting import inline_callee, inline_calls, named_operations
+from inspector._jax.edits.hoisting import inline_calls, inline_users, named_operations
 from inspector._jax.edits.narrowing import retype_reduction
 
-_ALL_REDUCE, _WHILE, _CALL = "stablehlo.all_reduce", "stablehlo.while", "func.call"
+_ALL_REDUCE, _WHILE = "stablehlo.all_reduce", "stablehlo.while"
 _COMBINING = frozenset({"stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"})
 _STACKING = "stablehlo.dynamic_update_slice"
 _UNIT_DIMENSIONS = frozenset({"stablehlo.reshape", "stablehlo.broadcast_in_dim"})
@@ -103,8 +103,7 @@ def is_zero(value: Any) -> bool:
 
 def _users(module: ir.Module, operation: Any) -> list[Any]:
     """Returns the operations that use a result. Calls that take it are inlined."""
-    while calls := [use.owner for use in operation.results[0].uses if use.owner.operation.name == _CALL]:
-        inline_callee(module, calls[0].operation)
+    inline_users(module, operation.results[0])
     return [use.owner.operation for use in operation.results[0].uses]
 
 
@@ -118,13 +117,12 @@ def _kept(module: ir.Module, reduce: Any) -> Any | None:
     """Returns the operation that accumulates or stacks the result of an all-reduce; None for other uses."""
     value = reduce.results[0]
     while True:
+        inline_users(module, value)
         uses = [(use.owner.operation, use.operand_number) for use in value.uses]
         if len(uses) != 1:
             return None
         ((user, number),) = uses
-        if user.name == _CALL:
-            inline_callee(module, user)
-        elif user.name in _UNIT_DIMENSIONS or _widens(user) or (_adds(reduce) and _scales(user, number)):
+        if user.name in _UNIT_DIMENSIONS or _widens(user) or (_adds(reduce) and _scales(user, number)):
             value = user.results[0]
         elif user.name in _COMBINING or (user.name == _STACKING and number == 1):
             ends = _users(module, user)

@@ -142,6 +142,12 @@ def _loop_around(operation: Any) -> Any | None:
     return None if parent is None or parent.operation.name == _FUNCTION else parent.operation
 
 
+def inline_users(module: ir.Module, value: Any) -> None:
+    """Inlines the calls that take a value."""
+    while calls := [use.owner for use in value.uses if use.owner.operation.name == _CALL]:
+        inline_callee(module, calls[0].operation)
+
+
 def inline_callee(module: ir.Module, call: Any) -> None:
     """Replaces a call by the operations of the function that it calls."""
     inline_call(call, functions_of(module)[callee_of(call)])

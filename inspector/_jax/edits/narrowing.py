@@ -13,9 +13,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.hoisting import COLLECTIVES, inline_callee
+from inspector._jax.edits.hoisting import COLLECTIVES, inline_users
 
-_WHILE, _CALL, _CONVERT, _RETURN = "stablehlo.while", "func.call", "stablehlo.convert", "func.return"
+_WHILE, _CONVERT, _RETURN = "stablehlo.while", "stablehlo.convert", "func.return"
 _UPDATE = "stablehlo.dynamic_update_slice"
 _SELECT, _SHARD_MAP, _SHARD_MAP_RETURN = "stablehlo.select", "sdy.manual_computation", "sdy.return"
 MOVING = frozenset({
@@ -69,8 +69,7 @@ class _Narrowing:
         if _element(value) == self._narrow:
             return
         value.set_type(_with_element(value, self._narrow))
-        while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
-            inline_callee(self._module, calls[0].operation)
+        inline_users(self._module, value)
         for use in [(use.owner.operation, use.operand_number) for use in value.uses]:
             self._pass_on(value, *use)
 

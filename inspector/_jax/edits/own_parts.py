@@ -16,10 +16,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
 from inspector._jax.edits.device_groups import device_groups
-from inspector._jax.edits.hoisting import inline_callee
+from inspector._jax.edits.hoisting import inline_users
 
-_CALL, _SLICE, _CONSTANT, _BROADCAST, _IOTA = (
-    "func.call",
+_SLICE, _CONSTANT, _BROADCAST, _IOTA = (
     "stablehlo.dynamic_slice",
     "stablehlo.constant",
     "stablehlo.broadcast_in_dim",
@@ -117,8 +116,7 @@ class _Rows:
         while waiting:
             value = waiting.pop()
             dimension = self._rows[value]
-            while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
-                inline_callee(self._module, calls[0].operation)
+            inline_users(self._module, value)
             for user, number in [(use.owner.operation, use.operand_number) for use in value.uses]:
                 if self._takes(user, number, dimension):
                     has_end = True

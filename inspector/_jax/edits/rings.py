@@ -12,7 +12,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from inspector._jax.edits.deferring import is_zero
-from inspector._jax.edits.hoisting import inline_callee
+from inspector._jax.edits.hoisting import inline_callee, inline_users
 
 _WHILE, _CALL, _RETURN = "stablehlo.while", "func.call", "stablehlo.return"
 _EFFECTS = frozenset(
@@ -300,7 +300,7 @@ def _erase_unused(block: Any) -> None:
 
 
 def _body(loop: Any) -> tuple[list[Any], list[Any]]:
-    """Returns the arguments of a loop's body, and its results; empty for operations that are no loops."""
+    """Returns the arguments of a loop's body, and its results; two empty lists for other operations."""
     if loop.name != _WHILE:
         return [], []
     body = loop.regions[1].blocks[0]
@@ -313,8 +313,7 @@ def _uses(module: ir.Module, value: Any) -> list[_Use]:
     waiting = [value]
     while waiting:
         moved = waiting.pop()
-        while calls := [use.owner for use in moved.uses if use.owner.operation.name == _CALL]:
-            inline_callee(module, calls[0].operation)
+        inline_users(module, moved)
         for use in moved.uses:
             user = use.owner.operation
             if user.name in _MOVES:

@@ -33,7 +33,8 @@ _CAUTION = (
 
 _OF_SEGMENTS = """segment = jax.checkpoint(lambda carry, xs: jax.lax.scan(body, carry, xs))  # the function of the loop{}
 parts = jax.tree.map(lambda x: x.reshape(-1, {}, *x.shape[1:]), xs)
-carry, ys = jax.lax.scan(segment, carry, parts)"""
+carry, ys = jax.lax.scan(segment, carry, parts)
+ys = jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), ys)"""
 _REPEATED = "The forward pass is computed twice. The proof shows what that costs."
 _LEAST_OF_SEGMENTS = 0.5  # of the stacked values
 
