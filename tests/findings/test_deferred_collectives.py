@@ -244,3 +244,16 @@ def test_results_that_are_written_in_some_iterations() -> None:
 def test_results_that_each_device_writes_in_other_iterations() -> None:
     found = compiled(written_where(is_uniform=False)).findings(kinds=[KIND])
     assert not [*found, *found.folded]
+
+
+def test_a_loop_in_a_function_that_is_called_twice() -> None:
+    """The edit moves the sum of the function once."""
+
+    def evaluate(a: Any) -> Any:
+        total = jax.jit(lambda x: lax.scan(lambda t, b: (t + lax.psum((b * b).sum(), "d"), None), 0.0, x)[0])
+        return total(a) + total(jnp.cos(a))
+
+    found = compiled((manual(evaluate, P(None, "d"), P()), (BATCHES,))).findings(kinds=[KIND])
+    for finding in (*found, *found.folded):
+        assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
+    assert [*found, *found.folded]

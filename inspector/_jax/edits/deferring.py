@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.hoisting import inline_calls, inline_users, named_operations
+from inspector._jax.edits.hoisting import distinct_operations, inline_calls, inline_users
 from inspector._jax.edits.narrowing import retype_reduction
 
 _ALL_REDUCE, _WHILE = "stablehlo.all_reduce", "stablehlo.while"
@@ -32,7 +32,7 @@ def defer_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     """
     kinds = frozenset({_ALL_REDUCE})
     inline_calls(module, main, kinds, op_names)
-    return sum(_defer(module, each) for each, _ in named_operations(module, main, kinds, op_names))
+    return sum(_defer(module, each) for each in distinct_operations(module, main, kinds, op_names))
 
 
 def _defer(module: ir.Module, reduce: Any) -> bool:

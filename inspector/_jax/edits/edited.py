@@ -53,6 +53,7 @@ from inspector._jax.edits.single_floats import narrow_floats
 from inspector._jax.edits.slice_updates import update_slices
 from inspector._jax.edits.top_k import sorts_to_top_k
 from inspector._jax.modules import stablehlo
+from inspector.errors import ModuleError
 from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
@@ -99,13 +100,17 @@ def edited(module: bytes, edits: Sequence[tuple[str, Mapping[str, EditValue]]], 
       least_lifted_bytes: constants of `main` with at least this size become parameters; 0 for none.
 
     Raises:
-      ModuleError: the module cannot be read.
+      ModuleError: the module cannot be read, or is not valid after the edits.
     """
     parsed = stablehlo.parse_stablehlo(module)
     with parsed.context, ir.Location.unknown(parsed.context):
         places = sum(_EDITS[name](parsed, **arguments) for name, arguments in edits)
         lifted = lift_constants(parsed, least_lifted_bytes) if least_lifted_bytes else []
-        parsed.operation.verify()
+        try:
+            parsed.operation.verify()
+        except ir.MLIRError as error:
+            reason = str(error).partition("\n")[0]
+            raise ModuleError(f"The changed StableHLO is not valid: {reason}") from error
     return Edited(stablehlo.to_bytecode(parsed), places + len(lifted), tuple(lifted))
 
 

@@ -42,7 +42,7 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     """
     inline_calls(module, main, COLLECTIVES, op_names)
     places = 0
-    for operation, _ in named_operations(module, main, COLLECTIVES, op_names):
+    for operation in distinct_operations(module, main, COLLECTIVES, op_names):
         moved = False
         while (hoisted := _hoisted(operation)) is not None:
             operation, moved = hoisted, True
@@ -116,6 +116,11 @@ def named_operations(
 
     visit(main, (), ())
     return found
+
+
+def distinct_operations(module: ir.Module, main: Any, kinds: Collection[str], op_names: Collection[str]) -> list[Any]:
+    """Returns the operations that `named_operations` returns, each once: a function may be called in several ways."""
+    return list(dict.fromkeys(operation for operation, _ in named_operations(module, main, kinds, op_names)))
 
 
 def functions_of(module: ir.Module) -> dict[str, Any]:

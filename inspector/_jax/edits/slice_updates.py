@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.hoisting import inline_callee, inline_calls, named_operations
+from inspector._jax.edits.hoisting import distinct_operations, inline_callee, inline_calls
 
 _CALL, _BROADCAST = "func.call", "stablehlo.broadcast_in_dim"
 _RESHAPE, _TAKE, _WRITE, _WHILE = (
@@ -65,7 +65,7 @@ def update_slices(module: ir.Module, main: Any, op_names: Collection[str]) -> in
     """
     inline_calls(module, main, _WRITING, op_names, in_loops=False)
     places = 0
-    for operation, _ in named_operations(module, main, _WRITING, op_names):
+    for operation in distinct_operations(module, main, _WRITING, op_names):
         while (call := _call_behind(operation) or _call_after(operation)) is not None:
             inline_callee(module, call)
         if operation.name == "stablehlo.concatenate":
