@@ -183,6 +183,45 @@ def test_a_sum_of_eight_blocks_in_seven_iterations(adds_first: bool, adds_after:
     assert finding.prove(run=True).values == "results agree within 1e-04"
 
 
+def gossip(x: Any) -> Any:
+    """The average of the others' blocks has another weight than the own block."""
+    block, others = shifted(x), 0.0
+    for _ in range(7):
+        others, block = others + block, shifted(block)
+    return x / 2 + others / 14
+
+
+def gossip_in_a_loop(x: Any) -> Any:
+    def step(_: Any, carry: Any) -> Any:
+        block, total = carry
+        block = shifted(block)
+        return block, total + block
+
+    return x / 2 + lax.fori_loop(0, 7, step, (x, jnp.zeros_like(x)))[1] / 14
+
+
+@pytest.mark.parametrize("body", [gossip, gossip_in_a_loop])
+def test_a_sum_without_the_own_block(body: Any) -> None:
+    fun = manual(body, P("d"), P("d"))
+    assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+def with_running_sums(x: Any) -> Any:
+    def step(carry: Any, _: Any) -> Any:
+        block, total = carry
+        block = shifted(block)
+        return (block, total + block), total[0]
+
+    (block, total), sums = lax.scan(step, (x, x), length=7)
+    return block + total + sums.sum(0)
+
+
+def test_a_loop_that_uses_the_ring_for_something_else_is_not_changed() -> None:
+    fun = manual(with_running_sums, P("d"), P("d"))
+    for finding in all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e")):
+        assert finding.prove().verdict == "cannot be tried"
+
+
 def test_a_sum_of_seven_blocks_is_none_of_all() -> None:
     fun = manual(lambda x: _of_seven_iterations(x, adds_first=True, adds_after=False), P("d"), P("d"))
     assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))

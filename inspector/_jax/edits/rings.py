@@ -5,6 +5,7 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ class _Ring(NamedTuple):
       carried: the numbers of the loop's elements that only the ring changes.
       chunks: for a sum of which each device has a chunk, the array of the chunks.
       slice: the operation that takes a chunk of it.
+      blocks: the number of blocks that an unrolled ring takes from other devices; 0 for a loop.
     """
 
     permute: Any
@@ -70,6 +72,7 @@ class _Ring(NamedTuple):
     carried: tuple[int, ...] = ()
     chunks: Any = None
     slice: Any = None
+    blocks: int = 0
 
 
 def replace_ring(module: ir.Module, permutes: Sequence[Any], call: str, is_chunked: bool) -> bool:
@@ -101,7 +104,7 @@ def _of_blocks(module: ir.Module, permutes: Sequence[Any]) -> Iterator[list[_Rin
 
 
 def _chains(permutes: Sequence[Any]) -> list[list[Any]]:
-    """Returns the permutes in rows that pass a block on, each the first permute of which no other is before."""
+    """Returns chains of permutes in which each sends the block that the previous one received."""
     chains: list[list[Any]] = []
     for each in permutes:
         before = next((chain for chain in chains if chain[-1].results[0] == each.operands[0]), None)
@@ -113,33 +116,43 @@ def _chains(permutes: Sequence[Any]) -> list[list[Any]]:
 
 
 def _carried(module: ir.Module, permute: Any) -> _Ring | None:
-    """Returns the ring of a loop that carries a block and combines it with another element."""
+    """Returns the ring of a loop that carries a block and combines it with another element, if the loop uses both for nothing else."""
     loop = permute.parent.operation
-    arguments, ends = _body(loop)
+    if loop.name != _WHILE:
+        return None
+    arguments, end = _body(loop)
     block = permute.operands[0]
-    if block not in arguments or permute.results[0] not in ends:
+    if block not in arguments or end.operands[arguments.index(block)] != permute.results[0]:
         return None
-    number = ends.index(permute.results[0])
-    if arguments[number] != block:
-        return None
+    number = arguments.index(block)
     uses = [use for value in (block, permute.results[0]) for use in _uses(module, value)]
-    taken = [use for use in uses if use.user != permute and use.user.name != _RETURN]
-    arguments, ends = _body(loop)  # inlined calls have other results
+    taken = [use for use in uses if use.user not in (permute, end)]
+    ends = [*end.operands]  # inlined calls have other results
     if len(taken) != 1 or len(taken[0].user.results) != 1 or taken[0].user.results[0] not in ends:
         return None
     user, _, moved = taken[0]
     total = ends.index(user.results[0])
+    if not _is_only_for(arguments[total], user) or not _is_only_for(user.results[0], end):
+        return None
     made = _block_of(moved, (block, permute.results[0]))
     ring = _Ring(
         permute, loop.operands[number], loop.operands[total], user, moved, made, loop.results[total], loop, loop, (number, total)
     )  # fmt: skip
-    left = _uses(module, loop.results[number]) if made == block else []
+    left = _uses(module, loop.results[number])
     if not left:
         return ring
     last = left[0].user  # takes the last block after the loop
-    if len(left) > 1 or last.name != user.name or loop.results[total] not in last.operands:
-        return None
-    return ring._replace(result=last.results[0], anchor=last)
+    is_last = made == block and len(left) == 1 and last.name == user.name and loop.results[total] in last.operands
+    return (
+        ring._replace(result=last.results[0], anchor=last)
+        if is_last and _is_only_for(loop.results[total], last)
+        else None
+    )
+
+
+def _is_only_for(value: Any, user: Any) -> bool:
+    """Reports whether an operation is the only one that uses a value."""
+    return all(use.owner.operation == user for use in value.uses)
 
 
 def _unrolled(module: ir.Module, steps: Sequence[Any]) -> _Ring | None:
@@ -180,7 +193,8 @@ def _chunk_phase(module: ir.Module, permute: Any) -> _Ring | None:
     loop = permute.parent.operation
     if loop.name != _WHILE:
         return _Ring(permute, before, None, write, None, None, after, write)
-    arguments, ends = _body(loop)
+    arguments, end = _body(loop)
+    ends = [*end.operands]
     if after not in ends or arguments[ends.index(after)] != before:
         return None
     number = ends.index(after)
@@ -202,7 +216,8 @@ def _chunk_sum(module: ir.Module, permute: Any) -> _Ring | None:
         return _Ring(
             permute, permute.operands[0], None, add, None, None, result, add, chunks=taking.operands[0], slice=taking
         )
-    arguments, ends = _body(loop)
+    arguments, end = _body(loop)
+    ends = [*end.operands]
     if total not in arguments or result not in ends or arguments[number := ends.index(result)] != total:
         return None
     if chunks not in arguments or taking.operands[0] != chunks or ends[place := arguments.index(chunks)] != chunks:
@@ -239,56 +254,62 @@ def _in_a_row(phases: Sequence[_Ring]) -> Iterator[list[_Ring]]:
 
 
 def _replace(rings: Sequence[_Ring], call: str) -> bool:
-    """Replaces the result of one ring, or of several in a row, by that of a collective."""
+    """Replaces the result of one ring, or of several in a row, by that of a collective. False, without a change, if that is not the same."""
     first, last = rings[0], rings[-1]
     groups = _cycles(first.permute)
-    operand = first.first if first.moved is None else _moved_like(first)
-    build = _Builder(first.permute, last.anchor, groups)
+    operand = first.first if first.moved is None else first.moved
+    block, whole = _shape(operand), _shape(first.taking.results[0])
     if first.chunks is not None:
-        whole, chunk = _shape(first.chunks), _shape(first.slice.results[0])
-        dimension = _gathered_dimension(chunk, whole, len(groups[0]))
-        if dimension is None:
-            return False
-        result = build.reshaped(build.scattered(first.chunks, dimension, chunk), _shape(last.result))
-    elif call in _SUMS:
-        result = build.reduced(operand, _SUMS[call])
-        initial = None if first.initial is None else _without_own(first.initial, first.first, _SUMS[call])
-        if initial is not None:
-            if first.taking.name != _SUMS[call] or initial.type != result.type:
-                return False
-            if call != "psum" or not is_zero(initial):
-                result = build.combined(first.taking, initial, result)
-        if _shape(result) != _shape(last.result):
-            result = build.reshaped(result, _shape(last.result))
-    else:
-        whole = _shape(first.taking.results[0])
-        if (
-            first.taking.name not in _WRITES
-            or (dimension := _gathered_dimension(_shape(operand), whole, len(groups[0]))) is None
-        ):
-            return False
-        if len(_shape(operand)) < len(whole):
-            operand = build.reshaped(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
-        result = build.gathered(operand, dimension, whole)
-    if result.type != last.result.type:
+        operand, block, whole = first.chunks, _shape(first.slice.results[0]), _shape(first.chunks)
+    dimension = _gathered_dimension(block, whole, len(groups[0]))
+    is_sum = first.chunks is None and call in _SUMS
+    initial = _without_own(first, _SUMS[call]) if is_sum and first.initial is not None else None
+    if (
+        (not is_sum and dimension is None)
+        or (call == "all_gather" and first.taking.name not in _WRITES)
+        or _element_type(operand) != _element_type(last.result)
+        or (is_sum and math.prod(block) != math.prod(_shape(last.result)))
+        or (initial is not None and (first.taking.name != _SUMS[call] or initial.type != operand.type))
+        or (is_sum and first.blocks == len(groups[0]) - 1 and _leaves_own_out(first, initial))
+    ):
         return False
+    build = _Builder(first.permute, last.anchor, groups)
+    if first.moved is not None:
+        operand = _moved_like(first)
+    if first.chunks is not None:
+        result = build.scattered(operand, dimension or 0, block)
+    elif is_sum:
+        result = build.reduced(operand, _SUMS[call])
+        if initial is not None and (call != "psum" or not is_zero(initial)):
+            result = build.combined(first.taking, initial, result)
+    else:
+        if len(block) < len(whole):
+            operand = build.reshaped(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
+        result = build.gathered(operand, dimension or 0, whole)
+    if _shape(result) != _shape(last.result):
+        result = build.reshaped(result, _shape(last.result))
     last.result.replace_all_uses_with(result)
     blocks: list[Any] = []
     for each in rings:
-        _forget(each)
+        _keep_unchanged(each)
         if each.permute.block not in blocks:
             blocks.append(each.permute.block)
-    for block in blocks:
-        _erase_unused(block)
+    for each in blocks:
+        _erase_unused(each)
     return True
 
 
-def _forget(ring: _Ring) -> None:
-    """Leaves what a loop carries for a ring as it is. Without a ring, XLA removes it."""
-    arguments, ends = _body(ring.loop) if ring.loop is not None else ([], [])
-    for number in ring.carried:
-        end = next(use.owner for use in ends[number].uses if use.owner.operation.name == _RETURN)
-        end.operands[number] = arguments[number]
+def _leaves_own_out(ring: _Ring, initial: Any | None) -> bool:
+    """Reports whether a ring adds the blocks of the other devices only."""
+    return ring.initial is None or (initial is not None and initial == ring.initial)
+
+
+def _keep_unchanged(ring: _Ring) -> None:
+    """Makes a loop carry the ring's elements unchanged, so that XLA removes them."""
+    if ring.loop is not None:
+        arguments, end = _body(ring.loop)
+        for number in ring.carried:
+            end.operands[number] = arguments[number]
 
 
 def _erase_unused(block: Any) -> None:
@@ -299,12 +320,10 @@ def _erase_unused(block: Any) -> None:
             operation.erase()
 
 
-def _body(loop: Any) -> tuple[list[Any], list[Any]]:
-    """Returns the arguments of a loop's body, and its results; two empty lists for other operations."""
-    if loop.name != _WHILE:
-        return [], []
+def _body(loop: Any) -> tuple[list[Any], Any]:
+    """Returns the arguments of a loop's body, and the operation that ends it."""
     body = loop.regions[1].blocks[0]
-    return list(body.arguments), list(list(body.operations)[-1].operation.operands)
+    return list(body.arguments), list(body.operations)[-1].operation
 
 
 def _uses(module: ir.Module, value: Any) -> list[_Use]:
@@ -330,14 +349,15 @@ def _root(value: Any) -> Any:
     return value
 
 
-def _without_own(initial: Any, own: Any, opcode: str) -> Any | None:
+def _without_own(ring: _Ring, opcode: str) -> Any | None:
     """Returns the value with which a device combines its own block before the others; None if it begins with its block."""
-    if _root(initial) == _root(own):
+    initial, own = ring.initial, _root(ring.first)
+    if _root(initial) == own:
         return None
     if not isinstance(initial.owner, ir.Block) and (maker := initial.owner.operation).name == opcode:
         a, b = maker.operands
-        if _root(own) in (_root(a), _root(b)):
-            return b if _root(a) == _root(own) else a
+        if own in (_root(a), _root(b)):
+            return b if _root(a) == own else a
     return initial
 
 
@@ -441,6 +461,10 @@ class _Builder:
             name, results=[type_], operands=[*operands], attributes=attributes, regions=regions, loc=self._location,
             ip=ir.InsertionPoint(self._anchor),
         )  # fmt: skip
+
+
+def _element_type(value: Any) -> Any:
+    return ir.RankedTensorType(value.type).element_type
 
 
 def _number(number: int) -> Any:

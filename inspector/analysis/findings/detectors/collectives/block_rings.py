@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.findings.before import MOVING
-from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.before import MOVING, moved_from
+from inspector.analysis.findings.dataflow import Value, is_tuple, source
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
@@ -114,8 +114,10 @@ def unrolled(steps: Sequence[Value], count: int) -> Replaced | None:
         return None
     (kind,) = kinds
     gather = Replaced("all_gather", blocks[0].shape)
+    own, is_short = steps[0].instruction.operands[0], len(taken) < count
     if kind == "concatenate":
-        return gather if len({user.instruction for user in taken}) == 1 else None
+        has_own = not is_short or any(_is_moved_from(operand, own) for operand in taken[0].operands)
+        return gather if len({user.instruction for user in taken}) == 1 and has_own else None
     if kind not in (*SUMS, *_WRITES):
         return None
     if kind in UPDATES and any(
@@ -129,9 +131,22 @@ def unrolled(steps: Sequence[Value], count: int) -> Replaced | None:
         for operand in (user.operands[:1] if kind in UPDATES else user.operands)
         if operand not in joined and operand not in moved
     }
-    if len(initial) > 1:
+    if len(initial) > 1 or (kind in SUMS and is_short and not any(_begins_with(each, own, kind) for each in initial)):
         return None
     return Replaced(SUMS[kind], next(iter(moved)).shape) if kind in SUMS else gather
+
+
+def _begins_with(initial: Instruction, own: Instruction, opcode: str) -> bool:
+    """Reports whether a value is the own block of a device, maybe combined with another value."""
+    return _is_moved_from(initial, own) or (
+        initial.opcode == opcode and any(_is_moved_from(operand, own) for operand in initial.operands)
+    )
+
+
+def _is_moved_from(value: Instruction, own: Instruction) -> bool:
+    while value is not own and value.opcode in _MOVING:
+        value = value.operands[0]
+    return value is own
 
 
 def carried(value: Value, count: int) -> Replaced | None:
@@ -152,9 +167,13 @@ def carried(value: Value, count: int) -> Replaced | None:
     if len(taken) != 1 or taken[0] not in results:
         return None
     (user,) = taken
-    if trip_count(outer[-1]) == count - 1 and user in _users(carry) and not _is_used_after(outer[-1], _element(carry)):
-        return None  # the last block that arrives is not taken
     total = results.index(user)
+    if trip_count(outer[-1]) == count - 1:
+        if user in _users(carry):
+            if not _is_used_after(outer[-1], _element(carry)):
+                return None  # the last block that arrives is not taken
+        elif user.opcode in SUMS and not _starts_with_own(outer, total, _element(carry) or 0, user.opcode):
+            return None
     calls = source(Value(body.root.operands[total], outer)).calls
     operands = [source(Value(each, calls)).instruction for each in user.operands]
     if user.opcode in SUMS:
@@ -187,6 +206,18 @@ def _element(value: Instruction) -> int | None:
     if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
         return None
     return value.tuple_index
+
+
+def _starts_with_own(calls: tuple[Instruction, ...], total: int, block: int, opcode: str) -> bool:
+    """Reports whether a loop begins an element with the block that it begins to send, maybe combined with another value."""
+    start = source(Value(calls[-1].operands[0], calls[:-1]))
+    if not is_tuple(start.instruction):
+        return True
+    first, own = moved_from(start.operand(total)), moved_from(start.operand(block))
+    while own.instruction.opcode == "convert":
+        own = moved_from(own.operand(0))
+    options = [first, *(moved_from(each) for each in first.operands if first.instruction.opcode == opcode)]
+    return own in [moved_from(each.operand(0)) if each.instruction.opcode == "convert" else each for each in options]
 
 
 def _is_used_after(loop: Instruction, element: int | None) -> bool:
