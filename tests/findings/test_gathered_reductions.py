@@ -54,7 +54,28 @@ def average_by_hand(x: Any, labels: Any) -> Any:
     return lax.all_gather(x, "d").mean(0) + labels[:, None]
 
 
-FOUND = [cross_entropy, cross_entropy_with_a_mask, variance_of_columns, largest_product, average_by_hand]
+def margin(x: Any, labels: Any) -> Any:
+    """The picked values are negative, and no reduction adds."""
+    whole = gathered(-jnp.abs(x) - 1)
+    return whole.max(-1) - jnp.take_along_axis(whole, labels[:, None] % 4096, -1)[:, 0]
+
+
+def cross_entropy_of_rounded_logits(x: Any, labels: Any) -> Any:
+    """The picked values have another type than the sums, and some labels are out of bounds."""
+    whole = gathered(x)
+    picked = jnp.take_along_axis(whole.astype(jnp.bfloat16), labels[:, None] % 5000, -1, mode="clip")[:, 0]
+    return jax.nn.logsumexp(whole, -1) - picked.astype(jnp.float32)
+
+
+FOUND = [
+    margin,
+    cross_entropy_of_rounded_logits,
+    cross_entropy,
+    cross_entropy_with_a_mask,
+    variance_of_columns,
+    largest_product,
+    average_by_hand,
+]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from inspector._jax.edits.narrowing import (
     narrow_elements,
     narrow_parameters,
 )
-from inspector._jax.edits.own_parts import keep_own_parts, reduce_parts
+from inspector._jax.edits.own_parts import keep_own_part, reduce_parts
 from inspector._jax.edits.parameter_edits import (
     donate,
     drop_parameters,
@@ -272,19 +272,32 @@ def _keep_own_parts(
 ) -> int:
     """Removes gathers and sums after which each device keeps only its own part. The operations in between run on that part."""
     kind = "stablehlo.all_reduce" if scattered else "stablehlo.all_gather"
-    named = _named(module, frozenset({kind}), op_names, stacks)
-    wanted = [each for each in named if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
-    return keep_own_parts(module, wanted, scattered)
+    return _one_by_one(
+        lambda: _of_shapes(_named(module, frozenset({kind}), op_names, stacks), shapes),
+        lambda each: keep_own_part(module, each, scattered),
+    )
 
 
 def _reduce_parts(
     module: ir.Module, op_names: Collection[str], shapes: Sequence[Sequence[int]], stacks: Stacks = ()
 ) -> int:
     """Removes gathers whose results are only reduced along the gathered dimension."""
-    named = _named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks)
-    return reduce_parts(
-        module, [each for each in named if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
+    return _one_by_one(
+        lambda: _of_shapes(_named(module, frozenset({"stablehlo.all_gather"}), op_names, stacks), shapes),
+        lambda each: reduce_parts(module, each),
     )
+
+
+def _of_shapes(operations: Iterable[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
+    return [each for each in operations if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
+
+
+def _one_by_one(operations: Callable[[], list[Any]], change: Callable[[Any], bool]) -> int:
+    """Changes operations, and lists them again after each change, which may inline functions. Returns the number of changes."""
+    places, most = 0, len(operations())
+    while places < most and any(map(change, operations())):
+        places += 1
+    return places
 
 
 def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool, has_barrier: bool) -> int:

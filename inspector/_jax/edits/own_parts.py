@@ -17,6 +17,7 @@ from jaxlib.mlir.dialects import stablehlo as dialect
 
 from inspector._jax.edits.device_groups import device_groups
 from inspector._jax.edits.hoisting import inline_users
+from inspector._jax.edits.reductions import add_reduction
 
 _SLICE, _CONSTANT, _BROADCAST, _IOTA = (
     "stablehlo.dynamic_slice",
@@ -24,6 +25,8 @@ _SLICE, _CONSTANT, _BROADCAST, _IOTA = (
     "stablehlo.broadcast_in_dim",
     "stablehlo.iota",
 )
+_OPERATION_AND_RETURN = 2
+_MOST_FOLLOWED = 500
 _BY_ELEMENT = frozenset({
     f"stablehlo.{name}"
     for name in (
@@ -35,40 +38,35 @@ _BY_ELEMENT = frozenset({
 """Operations that combine arrays of one shape element by element."""
 
 
-def keep_own_parts(module: ir.Module, collectives: Iterable[Any], scattered: Sequence[int] = ()) -> int:
-    """Removes collectives and the later slices that take each device's own part.
+def keep_own_part(module: ir.Module, collective: Any, scattered: Sequence[int] = ()) -> bool:
+    """Removes a collective and the later slices that take each device's own part.
 
     Args:
       module: the module.
-      collectives: gathers, or sums, which are scattered instead.
-      scattered: for sums, the dimension of the parts and their number.
+      collective: a gather, or a sum, which is scattered instead.
+      scattered: for a sum, the dimension of the parts and their number.
 
     Returns:
-      The number of collectives that were removed.
+      False, without a change of values, if other parts are needed too.
     """
-    places = 0
-    for each in collectives:
-        if scattered:
-            dimension, count = scattered
-        else:
-            dimension = ir.IntegerAttr(each.attributes["all_gather_dim"]).value
-            before, after = (_shape(value)[dimension] for value in (each.operands[0], each.results[0]))
-            count = after // before
-        places += _OwnPart(module, each, dimension, count).keep()
-    return places
+    dimension, count = scattered or _gathered(collective)
+    return _OwnPart(module, collective, dimension, count).keep()
 
 
-def reduce_parts(module: ir.Module, gathers: Iterable[Any]) -> int:
-    """Removes gathers whose results are only reduced along the gathered dimension. Returns the number of removed gathers.
+def reduce_parts(module: ir.Module, gather: Any) -> bool:
+    """Removes a gather whose result is only reduced along the gathered dimension. Each device reduces its part, and an all-reduce follows.
 
-    Each device reduces its part, and an all-reduce combines the results.
+    Returns:
+      False, without a change of values, if other parts are needed too.
     """
-    places = 0
-    for each in gathers:
-        dimension = ir.IntegerAttr(each.attributes["all_gather_dim"]).value
-        before, after = (_shape(value)[dimension] for value in (each.operands[0], each.results[0]))
-        places += _ReducedParts(module, each, dimension, after // before).keep()
-    return places
+    return _ReducedParts(module, gather, *_gathered(gather)).keep()
+
+
+def _gathered(gather: Any) -> tuple[int, int]:
+    """Returns the dimension of a gather, and the number of parts."""
+    dimension = int(ir.IntegerAttr(gather.attributes["all_gather_dim"]).value)
+    before, after = (_shape(value)[dimension] for value in (gather.operands[0], gather.results[0]))
+    return dimension, after // before
 
 
 class _Rows:
@@ -78,6 +76,7 @@ class _Rows:
         """Stores the collective. `_rows` has the dimension of the parts of each array that depends on it."""
         self._module, self._collective, self._count = module, collective, count
         self._groups = device_groups(module, collective)
+        self._followed = 0
         self._rows: dict[Any, int] = {collective.results[0]: dimension}
 
     def keep(self) -> bool:
@@ -153,9 +152,13 @@ class _Rows:
                 operation.operands[number] = self._shrunk(operand, dimension, operation)
 
     def _can_shrink(self, value: Any, dimension: int) -> bool:
-        """Reports whether an array, such as a constant or positions, can be computed for the part along a dimension."""
+        """Reports whether an array, such as a constant or positions, can be computed for the part along a dimension.
+
+        A value that is used several times is computed as often, so that only few are followed.
+        """
+        self._followed += 1
         maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
-        if maker is None:
+        if maker is None or self._followed > _MOST_FOLLOWED:
             return False
         if maker.name == _CONSTANT:
             return bool(ir.DenseElementsAttr(maker.attributes["value"]).is_splat)
@@ -265,7 +268,9 @@ class _ReducedParts(_Rows):
 
     def _takes(self, user: Any, number: int, dimension: int) -> bool:
         if user.name == "stablehlo.reduce" and number == 0 and len(user.results) == 1:
-            if dimension not in [*ir.DenseI64ArrayAttr(user.attributes["dimensions"])]:
+            if dimension not in [*ir.DenseI64ArrayAttr(user.attributes["dimensions"])] or not _begins_with_identity(
+                user
+            ):
                 return False
             if user not in self._reductions:
                 self._reductions.append(user)
@@ -277,12 +282,12 @@ class _ReducedParts(_Rows):
 
     def _end(self) -> None:
         for each in self._reductions:
-            self._combine(each, each.regions[0])
+            self._combine(each, _combining(each))
         for pick, dimension in self._picks:
             self._pick(pick, dimension)
 
-    def _combine(self, made: Any, region: Any) -> None:
-        """Combines a result of all devices, as the operation of a reduction does."""
+    def _combine(self, made: Any, opcode: str) -> None:
+        """Combines a result of all devices."""
         operations = [each.operation for each in made.block.operations]
         after = operations[operations.index(made) + 1]
         collective, result = self._collective, made.results[0]
@@ -291,14 +296,7 @@ class _ReducedParts(_Rows):
             "stablehlo.all_reduce", results=[result.type], operands=[result], attributes={n: collective.attributes[n] for n in names},
             regions=1, loc=made.location, ip=ir.InsertionPoint(after),
         )  # fmt: skip
-        scalar = ir.RankedTensorType.get([], ir.RankedTensorType(result.type).element_type)
-        block = combined.regions[0].blocks.append(scalar, scalar, arg_locs=[made.location] * 2)
-        known = dict(zip(region.blocks[0].arguments, block.arguments, strict=True))
-        for view in region.blocks[0].operations:
-            inner = view.operation.clone(ip=ir.InsertionPoint(block)).operation
-            for number, operand in enumerate(inner.operands):
-                inner.operands[number] = known.get(operand, operand)
-            known.update(zip(view.operation.results, inner.results, strict=True))
+        add_reduction(combined, ir.RankedTensorType(result.type).element_type, opcode)
         result.replace_all_uses_except(combined.results[0], combined)
 
     def _pick(self, pick: Any, dimension: int) -> None:
@@ -308,16 +306,17 @@ class _ReducedParts(_Rows):
         is_whole = pick.operands[0] == self._collective.results[0]  # the others have their new types already
         whole = size if is_whole else size * self._count
         first = build.broadcast(self._first_row(build, whole, type_.element_type), type_)
-        local = build.create("subtract", type_, indices, first)
         scalar = ir.RankedTensorType.get([], type_.element_type)
-        least, most = (
+        least, last, most = (
             build.create(
                 "constant",
                 scalar,
                 value=ir.DenseElementsAttr.get_splat(scalar, ir.IntegerAttr.get(type_.element_type, n)),
             )
-            for n in (0, whole // self._count - 1)
+            for n in (0, whole - 1, whole // self._count - 1)
         )
+        valid = build.create("clamp", type_, least, indices, last)  # as StableHLO does
+        local = build.create("subtract", type_, valid, first)
         inside = build.create("clamp", type_, least, local, most)
         boolean = ir.IntegerType.get_signless(1)
         is_own = build.create(
@@ -333,9 +332,7 @@ class _ReducedParts(_Rows):
         )
         chosen = build.create("select", result, mask, own.results[0], zero)
         pick.results[0].replace_all_uses_with(chosen)
-        maker = chosen.owner.operation
-        region = self._reductions[0].regions[0]
-        self._combine(maker, next((each.regions[0] for each in self._reductions if _adds(each)), region))
+        self._combine(chosen.owner.operation, "stablehlo.add")
         pick.erase()
 
 
@@ -358,8 +355,31 @@ class _Builder:
         return self.create("broadcast_in_dim", type_, scalar, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
 
 
-def _adds(reduction: Any) -> bool:
-    return bool(reduction.regions[0].blocks[0].operations[0].operation.name == "stablehlo.add")
+def _combining(reduction: Any) -> str:
+    """Returns the operation with which a reduction combines two values; "" if it is not one alone."""
+    operations = [each.operation for each in reduction.regions[0].blocks[0].operations]
+    return str(operations[0].name) if len(operations) == _OPERATION_AND_RETURN else ""
+
+
+def _begins_with_identity(reduction: Any) -> bool:
+    """Reports whether a reduction begins with a constant that changes nothing, so that several may begin with it."""
+    start = reduction.operands[1]
+    maker = None if isinstance(start.owner, ir.Block) else start.owner.operation
+    if maker is None or maker.name != _CONSTANT:
+        return False
+    known = ir.DenseElementsAttr(maker.attributes["value"])
+    value: Any = known.get_splat_value()
+    type_ = ir.RankedTensorType(start.type).element_type
+    is_float, number = isinstance(type_, ir.FloatType), value.value
+    width = ir.IntegerType(type_).width if isinstance(type_, ir.IntegerType) else 0
+    identities = {
+        "stablehlo.add": (0,),
+        "stablehlo.maximum": (-math.inf,) if is_float else (-(1 << max(0, width - 1)), 0 if width == 1 else -math.inf),
+        "stablehlo.minimum": (math.inf,) if is_float else ((1 << max(0, width - 1)) - 1,),
+        "stablehlo.or": (0,),
+        "stablehlo.and": (1, -1),
+    }
+    return number in identities.get(_combining(reduction), ())
 
 
 def _picks_one(gather: Any, dimension: int) -> bool:

@@ -14,6 +14,7 @@ from jaxlib.mlir import ir
 
 from inspector._jax.edits.deferring import is_zero
 from inspector._jax.edits.hoisting import inline_callee, inline_users
+from inspector._jax.edits.reductions import add_reduction
 
 _WHILE, _CALL, _RETURN = "stablehlo.while", "func.call", "stablehlo.return"
 _EFFECTS = frozenset(
@@ -422,7 +423,7 @@ class _Builder:
     def reduced(self, operand: Any, opcode: str) -> Any:
         """Returns the sum, maximum or minimum over the devices of the ring."""
         made = self._create("stablehlo.all_reduce", operand.type, [operand], self._peers, regions=1)
-        self._combine(made, operand, opcode)
+        add_reduction(made, _element_type(operand), opcode)
         return made.results[0]
 
     def scattered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
@@ -430,16 +431,8 @@ class _Builder:
         type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(operand.type).element_type)
         attributes = {**self._peers, "scatter_dimension": _number(dimension)}
         made = self._create("stablehlo.reduce_scatter", type_, [operand], attributes, regions=1)
-        self._combine(made, operand, _SUMS["psum"])
+        add_reduction(made, _element_type(operand), _SUMS["psum"])
         return made.results[0]
-
-    def _combine(self, made: Any, operand: Any, opcode: str) -> None:
-        """Gives a collective the operation that combines two values."""
-        scalar = ir.RankedTensorType.get([], ir.RankedTensorType(operand.type).element_type)
-        block = made.regions[0].blocks.append(scalar, scalar, arg_locs=[self._location] * 2)
-        with ir.InsertionPoint(block):
-            combined = ir.Operation.create(opcode, results=[scalar], operands=[*block.arguments], loc=self._location)
-            ir.Operation.create(_RETURN, results=[], operands=[combined.results[0]], loc=self._location)
 
     def gathered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
         """Returns the blocks of the devices of the ring along a dimension."""
