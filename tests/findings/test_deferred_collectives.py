@@ -257,3 +257,12 @@ def test_a_loop_in_a_function_that_is_called_twice() -> None:
     for finding in (*found, *found.folded):
         assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
     assert [*found, *found.folded]
+
+
+def test_a_maximum_that_begins_with_a_value_of_each_device() -> None:
+    def run(batches: Any) -> Any:
+        start = batches.max()
+        return lax.scan(lambda m, b: (jnp.maximum(m, lax.pmax(b.min(), "d")), None), start, batches)[0][None]
+
+    found = compiled((manual(run, P(None, "d"), P("d")), (BATCHES,))).findings(kinds=[KIND])
+    assert not [*found, *found.folded]

@@ -126,6 +126,17 @@ def attention(x: Any, labels: Any) -> Any:
     return jax.nn.softmax(x @ keys.T) @ keys + labels[:, None]
 
 
+def picked_rows(x: Any, labels: Any) -> Any:
+    """Each row is picked from, and all rows are kept."""
+    whole = lax.all_gather(x, "d", tiled=True)
+    return whole.mean(0), jnp.take_along_axis(whole, jnp.zeros((2048, 1), jnp.int32), 1)
+
+
+def other_parts_after_an_exchange(x: Any, labels: Any) -> Any:
+    scale = lax.psum_scatter(jnp.ones((8192,)), "m", tiled=True)
+    return (gathered(x) * jnp.cumsum(scale)).sum(-1) + labels
+
+
 def median(x: Any, labels: Any) -> Any:
     return jnp.median(gathered(x), axis=-1) + labels
 
@@ -153,6 +164,8 @@ def rows_of_an_embedding(x: Any, labels: Any) -> Any:
         other_rows_on_each_device,
         other_positions_on_each_device,
         rows_of_an_embedding,
+        picked_rows,
+        other_parts_after_an_exchange,
         also_returned,
         softmax,
         sum_over_the_other_dimension,
@@ -189,6 +202,12 @@ def test_a_constraint_in_front_of_a_loss(has_gradient: bool, is_proven: bool) ->
     assert "test_gathered_reductions.py:" in finding.remedy
     if is_proven:
         assert finding.prove(run=True).values in RELATED
+
+
+def test_a_gathered_weight_is_not_the_constraint() -> None:
+    """FSDP: the dimension that is gathered is that which the product adds up."""
+    args = array((256, 4096), "d", None, mesh=DM), array((2048, 256), "d", mesh=DM), LABELS
+    assert not all_found(KIND, loss, *args, target="cpu:8", roofs=peak("gpu:h100:8"))
 
 
 @needs_gpu

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from inspector.analysis.collectives.collective import Collective, over
 from inspector.analysis.findings.before import is_scale, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.detectors.memory.loop_slices import initial
 from inspector.analysis.findings.detectors.sharding.device_values import is_same_along
 from inspector.analysis.findings.edits import DeferCollectives
 from inspector.analysis.findings.exchanges import Exchange
@@ -181,8 +182,12 @@ def _deferred(value: Value) -> tuple[_Deferred, float] | None:
     ended = _chosen(kept, carried, value.instruction)
     if any(use.user is not None for use in uses(ended)):
         return None
-    if not any(_is_carried(each, kept, ended, calls) for each in carried):
+    elements = [each for each in carried if _is_carried(each, kept, ended, calls)]
+    if not elements:
         return None
+    begun = None if is_sum else initial(elements[0])
+    if begun is not None and not is_same_along(moved_from(begun), None, value.instruction):
+        return None  # the maximum would be over the initial values of all devices
     widening = element_bits(kept.instruction.shape.element_type) / element_bits(value.instruction.shape.element_type)
     return _Deferred(calls[-1], _CALLS[reduction.root.opcode], is_stacked), widening
 

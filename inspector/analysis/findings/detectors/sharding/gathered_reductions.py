@@ -142,6 +142,22 @@ def _gathers_for(
             yield maker, found
 
 
+def _dimensions_made(constraint: Instruction, gather: Collective, maker: Instruction | None) -> Iterator[int]:
+    """Yields the dimensions of a constrained array that a gather of it, or of an operand of the product that makes it, makes whole."""
+    (dimension,) = gather.dimensions
+    rank = len(gather.result_shapes[0].dimensions)
+    if maker is None:
+        yield from [dimension] if rank == len(constraint.shape.dimensions) else range(len(constraint.shape.dimensions))
+        return
+    for number, operand in enumerate(maker.operands[:2]):
+        if (
+            rank == len(operand.shape.dimensions)
+            and math.prod(operand.shape.dimensions) % max(1, _elements(gather)) == 0
+        ):
+            after = dimension_after(maker, number, dimension)
+            yield from [] if after is None else [after]
+
+
 def _elements(gather: Collective) -> int:
     return sum(math.prod(shape.dimensions) for shape in gather.result_shapes)
 
@@ -153,11 +169,12 @@ def _of_constraint(value: Value, gathers: Sequence[Collective], maker: Instructi
     if len(counts) != 1:
         return None
     (count,) = counts
+    gathered = {each for gather in gathers for each in _dimensions_made(value.instruction, gather, maker)}
     made = () if maker is None else (Value(maker, value.calls),)
     found = (
         _followed(value, dimension, count, made)
         for dimension, size in enumerate(shape.dimensions)
-        if dimension not in whole and size % count == 0 and size > count
+        if dimension in gathered and dimension not in whole and size % count == 0 and size > count
     )
     return next((each for each in found if each is not None), None)
 
@@ -168,21 +185,23 @@ def _followed(whole: Value, dimension: int, count: int, made: Sequence[Value] = 
     After a constraint, a product may follow: XLA splits it too, and adds up the parts of its result.
     """
     is_free = is_constraint(whole.instruction)
+    behind_products = set[Value]()
     tracked, waiting = {whole: dimension}, [whole]
     reductions, picks, products = dict[Value, None](), dict[Value, None](), dict[Value, None]()
     while waiting:
         value = waiting.pop()
         at = tracked[value]
         for user, number in uses(value, at_constraints=True):
+            if user is None and value in behind_products:
+                continue  # such as the gradient of a weight, which stays split
             if user is None or len(tracked) > _MOST_VALUES:
                 return None
             if _is_reduction(user.instruction, number, at):
                 reductions[user] = None
             elif _is_pick(user.instruction, number, at):
                 picks[user] = None
-            elif is_free and user.instruction.opcode == "dot":
-                if dimension_after(user.instruction, number, at) is None:
-                    products[user] = None
+            elif is_free and _adds_up(user.instruction, number, at):
+                products[user] = None
             elif is_constraint(user.instruction) and at in split_dimensions(user.instruction.sharding):
                 continue  # the gradient is split again
             else:
@@ -193,6 +212,8 @@ def _followed(whole: Value, dimension: int, count: int, made: Sequence[Value] = 
                 if user not in tracked:
                     tracked[user] = after
                     waiting.append(user)
+                    if value in behind_products or (is_free and user.instruction.opcode == "dot"):
+                        behind_products.add(user)
     if not reductions:
         return None
     between = (*made, *(each for each in tracked if each != whole))
@@ -205,9 +226,20 @@ def _is_reduction(user: Instruction, number: int, dimension: int) -> bool:
     return not user.shape.is_tuple and user.to_apply.root.opcode in _CALLS
 
 
+def _adds_up(user: Instruction, number: int, dimension: int) -> bool:
+    """Reports whether an operation is a product that adds up along a dimension of an operand."""
+    if user.opcode != "dot":
+        return False
+    numbers = user.proto.dot_dimension_numbers
+    return dimension in (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
+
+
 def _is_pick(user: Instruction, number: int, dimension: int) -> bool:
     """Reports whether an operation takes one value along a dimension, as `take_along_axis` does."""
-    return user.opcode == "gather" and number == 0 and user.proto.gather_slice_sizes[dimension] == 1
+    if user.opcode != "gather" or number:
+        return False
+    is_one = user.proto.gather_slice_sizes[dimension] == 1
+    return bool(is_one and [*user.proto.gather_dimension_numbers.start_index_map] == [dimension])
 
 
 def _finding(

@@ -205,7 +205,10 @@ def _finding(
         count = before.shape.dimensions[own.dimension] // own.part.dimensions[own.dimension]
         whole = array if len(shapes) == 1 else f"{len(owns)} arrays"
         what = f"adds up {whole} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
-        remedy = f"jax.lax.psum_scatter(x, axis, scatter_dimension={own.dimension}, tiled=True)  # instead of psum and the slice"
+        sliced = own.dimension if len({one.dimension for one in owns}) == 1 else "dimension"
+        remedy = (
+            f"jax.lax.psum_scatter(x, axis, scatter_dimension={sliced}, tiled=True)  # instead of psum and the slice"
+        )
         for each in collectives:
             saved |= _saved_by_scatter(subject, each, count)
         edits = [

@@ -8,7 +8,7 @@ Eight kinds are reported:
   - A collective in a `shard_map` of whose result each device only takes its own part.
   - An `all_gather` in a `shard_map` of whose result each device only reads a few rows of others.
   - A gathered array that is only reduced along the gathered dimension.
-  - A product that is cut into parts which do not end where those of the devices do.
+  - A product that is split over devices in the dimension in which it is cut into parts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def resharding(subject: Subject) -> Iterator[Finding]:
             seen.add(each.frames)
             yield full_rematerialization(subject, KIND, each, _inserted(subject))
     copied = [lines_of(frames) for frames in seen]
+    removed = set[str]()
     for detours, saved in _detours(subject):
+        removed |= {*saved}
         stacks = [lines_of(each) for detour in detours for each in (detour.there.frames, detour.back.frames)]
         if not any(is_same_line(one, other) for one in stacks for other in copied):  # XLA copies the whole array there
             yield _detour(subject, detours, saved)
@@ -68,7 +70,8 @@ def resharding(subject: Subject) -> Iterator[Finding]:
     yield from own_parts(subject, KIND)
     yield from gathered_halos(subject, KIND)
     yield from gathered_reductions(subject, KIND, _inserted(subject))
-    yield from split_products(subject, KIND, _inserted(subject))
+    # Without the detours' constraints, the columns of their products may not be split.
+    yield from split_products(subject, KIND, [each for each in _inserted(subject) if each.name not in removed])
 
 
 def exchanges_of_detours(subject: Subject) -> frozenset[str]:

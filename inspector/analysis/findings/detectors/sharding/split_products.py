@@ -1,7 +1,4 @@
-"""Products of a weight whose columns are several matrices side by side, split over devices: their parts do not end where those of the devices do.
-
-Such as the queries, keys and values of an attention, or a gate beside what it gates. XLA exchanges the parts of the result.
-"""
+"""Fused projections, such as queries, keys and values, whose result is split over devices and cut into parts that XLA then exchanges."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from inspector.support.units import format_array
 
 _EXCHANGES = frozenset({"collective-permute", "all-to-all", "all-gather"})
 _MOST_VALUES = 10
+_MATRIX = 2  # dimensions
 _CAUTION = "Programs that store the weight must use the new order of its columns."
 
 
@@ -79,7 +77,13 @@ def _product(part: Value) -> Value | None:
             while weight.opcode in ("convert", "copy"):
                 weight = weight.operands[0]
             is_argument = weight.opcode in ("parameter", "get-tuple-element", "dynamic-slice", "reshape")
-            return value if is_argument and weight.shape.dimensions[-1:] == shape[-1:] else None
+            return (
+                value
+                if is_argument
+                and len(value.instruction.operands[1].shape.dimensions) == _MATRIX
+                and weight.shape.dimensions[-1:] == shape[-1:]
+                else None
+            )
         if value.instruction.opcode in BY_ELEMENT:
             waiting += value.operands
     return None
@@ -92,10 +96,10 @@ def _finding(
     weight = subject.argument(product.operand(1)) or "w"
     count = len(parts)
     title = (
-        f"{format_array(made.shape.element_type, made.shape.dimensions)}, the product with `{weight}`, is cut into {count} parts{subject.at_line(first.frames)}"
-        " that do not end where the parts of the devices do, so that XLA exchanges them."
+        f"{format_array(made.shape.element_type, made.shape.dimensions)}, the product with `{weight}`, is split over devices in the dimension that is cut into {count} parts{subject.at_line(first.frames)}:"
+        " XLA exchanges the parts."
     )
-    rows, columns = made.operands[1].shape.dimensions[-2:] if len(made.operands[1].shape.dimensions) > 1 else (0, 0)
+    rows, columns = made.operands[1].shape.dimensions
     remedy = (
         f"w = w.reshape({rows}, {count}, {columns // count})  # {weight}, split along the last dimension\n"
         'y = jnp.einsum("...d,dce->...ce", x, w)  # the parts are y[..., 0, :], y[..., 1, :], ...'
