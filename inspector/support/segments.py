@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _FEWEST = 64
-"""Iterations of a loop that is split."""
+"""Smallest number of iterations of a loop that is split."""
 
 
 def segment_length(iterations: int) -> int:

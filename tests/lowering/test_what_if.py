@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import math
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -466,6 +468,16 @@ def test_segments_of_a_long_loop(reverse: bool) -> None:
     np.testing.assert_allclose(changed.run(*args, repeat=1).result, jax.grad(loss)(*args), rtol=1e-5, atol=1e-6)
     assert changed.memory.temp_bytes < 0.6 * as_called.compile(target="cpu").memory.temp_bytes
     assert _products(inspector.lower(loss, *args)) == 0
+
+
+@pytest.mark.parametrize("length", [100, 4096])
+def test_the_backward_loop_over_segments_is_not_split(length: int) -> None:
+    def loss(ws: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x * w + jnp.sin(x)), None), x, ws)[0].sum()
+
+    lowered = inspector.lower(jax.grad(loss), jnp.ones((length, 8)), jnp.ones(8)).what_if(checkpoint="segments")
+    root = math.isqrt(length)
+    assert re.findall(r"\blength=(\d+)", str(lowered.jaxpr)) == [str(root)] * 5
 
 
 def test_checkpoints_of_another_thread_stay() -> None:

@@ -235,11 +235,12 @@ def test_checkpoints_are_offered_where_the_program_has_a_place_for_them() -> Non
     def loss(ws: Any, x: Any, *, wrap: Any = lambda body: body) -> Any:
         return jax.lax.scan(wrap(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None)), x, ws)[0].sum()
 
-    def offered(fun: Any) -> set[str]:
-        return {*suppositions(inspector.lower(fun, jnp.ones((4, 32, 32)), jnp.ones((8, 32))))["checkpoints"]}
+    def offered(fun: Any, length: int = 4) -> set[str]:
+        return {*suppositions(inspector.lower(fun, jnp.ones((length, 32, 32)), jnp.ones((8, 32))))["checkpoints"]}
 
     assert offered(loss) == set()  # no backward pass
-    assert offered(jax.grad(loss)) == {"loops", "segments"}
+    assert offered(jax.grad(loss)) == {"loops"}
+    assert offered(jax.grad(loss), length=64) == {"loops", "segments"}
     kept = offered(jax.grad(functools.partial(loss, wrap=jax.checkpoint)))
     assert {"none", "loops", "dots_saveable"} <= kept
     explorer = inspector.explore(jax.grad(loss), jnp.ones((4, 32, 32)), jnp.ones((8, 32)))

@@ -30,8 +30,8 @@ def changed_checkpoints(how: str) -> Iterator[None]:
     """Returns a context in which this thread traces functions with other checkpoints.
 
     Args:
-      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; "segments" splits each long one into loops with a
-        checkpoint each; the name of one of `jax.checkpoint_policies` gives each checkpoint that policy; "" changes nothing.
+      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; "segments" splits each long one without a
+        checkpoint in its body into loops with a checkpoint each; the name of one of `jax.checkpoint_policies` gives each checkpoint that policy; "" changes nothing.
     """
     if not how:
         yield
@@ -76,6 +76,10 @@ def _bind_checkpoint(how: str) -> _Bind:
     return bind
 
 
+class _InSegment(int):
+    """The parameter `unroll` of the loop in a segment. JAX keeps it where it differentiates the loop, so that none of the new loops is split."""
+
+
 class _Segments:
     """Binds a long loop as a loop over segments of it, each of which is a checkpoint."""
 
@@ -86,15 +90,17 @@ class _Segments:
     def bind(self, before: _Bind, *args: Any, jaxpr: Any, length: int, **params: Any) -> Any:
         """Arguments as for `scan_p.bind`, after the function that binds the loop as it is."""
         size = segment_length(length)
-        if self._is_inside or size == 1:
+        is_made = self._is_inside or isinstance(params["unroll"], _InSegment) or _has_checkpoint(open_jaxpr(jaxpr))
+        if is_made or size == 1:
             return before(*args, jaxpr=jaxpr, length=length, **params)
+        unroll = _InSegment(params["unroll"])
         constants, carried = scan_counts(params)
         rest = args[constants:]
         consts, start, xs = args[:constants], [*rest[:carried]], rest[carried:]
 
         @jax.checkpoint
         def segment(carry: Any, xs: Any) -> Any:
-            results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **params)
+            results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **params | {"unroll": unroll})
             return [*results[:carried]], results[carried:]
 
         parts = [x.reshape(length // size, size, *x.shape[1:]) for x in xs]
@@ -106,10 +112,14 @@ class _Segments:
         return [*end, *(y.reshape(length, *y.shape[2:]) for y in ys)]
 
 
+def _has_checkpoint(body: Any) -> bool:
+    return any(eqn.primitive is ad_checkpoint.remat_p for eqn in body.eqns)
+
+
 def _bind_scan(before: _Bind, *args: Any, jaxpr: Any, **params: Any) -> Any:
     """Binds a loop whose body is a checkpoint, unless it has one already."""
     body = open_jaxpr(jaxpr)
-    if not body.constvars and not any(eqn.primitive is ad_checkpoint.remat_p for eqn in body.eqns):
+    if not body.constvars and not _has_checkpoint(body):
         inputs, outputs = ([core.Var(each.aval) for each in each] for each in (body.invars, body.outvars))
         inside = {"jaxpr": body, "prevent_cse": True, "differentiated": False, "policy": None}
         equation = core.new_jaxpr_eqn(inputs, outputs, ad_checkpoint.remat_p, inside, body.effects)

@@ -6,6 +6,7 @@ Each supposition becomes a variant, so every other pane compares it with the bas
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypedDict
 
@@ -15,6 +16,7 @@ from inspector.compilation.what_if import CHECKPOINTS, WhatIf, equal_lengths, le
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.source import phases
 from inspector.stages.lowered import Lowered, relowering_of
+from inspector.support.segments import segment_length
 from inspector.support.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Entry, Pane
@@ -227,12 +229,11 @@ def _checkpoints(lowered: Lowered) -> dict[str, str]:
         "backward" in phases(o.op_name) for each in listing.origins for o in each
     ):
         return {}
-    has_loops, has_checkpoints = " scan[" in listing.text, "remat2[" in listing.text or "checkpoint[" in listing.text
-    return {
-        name: text
-        for name, text in CHECKPOINTS.items()
-        if (has_loops if name in ("loops", "segments") else has_checkpoints)
-    }
+    has_checkpoints = "remat2[" in listing.text or "checkpoint[" in listing.text
+    lengths = [int(length) for length in _LENGTH.findall(listing.text)]
+    has_place = {"loops": bool(lengths), "segments": any(segment_length(length) > 1 for length in lengths)}
+    return {name: text for name, text in CHECKPOINTS.items() if has_place.get(name, has_checkpoints)}
 
 
+_LENGTH = re.compile(r"\blength=(\d+)")  # of a `jax.lax.scan`
 _HIDDEN = frozenset({"while", "cond", "body", "custom_vjp_call", "custom_jvp_call", "shard_map"})
