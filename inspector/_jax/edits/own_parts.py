@@ -70,7 +70,7 @@ def _gathered(gather: Any) -> tuple[int, int]:
 
 
 class _Rows:
-    """A collective whose result has a dimension of parts, with the operations that compute each row along it alone."""
+    """A collective whose result has a dimension of parts, with the operations that compute each row along it independently."""
 
     def __init__(self, module: ir.Module, collective: Any, dimension: int, count: int) -> None:
         """Stores the collective. `_rows` has the dimension of the parts of each array that depends on it."""

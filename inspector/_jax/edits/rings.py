@@ -47,10 +47,10 @@ class _Ring(NamedTuple):
 
     Attributes:
       permute: its first permute.
-      first: the value before it.
+      first_block: the value before it.
       initial: the value with which the blocks are combined first; None if they are put together.
-      taking: an operation that takes a block.
-      moved: the block as that operation takes it.
+      combining: an operation that combines a block with others.
+      moved_block: the block as that operation takes it.
       block: the block before it is moved.
       result: the result.
       anchor: the operation in front of which a collective can be built.
@@ -62,10 +62,10 @@ class _Ring(NamedTuple):
     """
 
     permute: Any
-    first: Any
+    first_block: Any
     initial: Any
-    taking: Any
-    moved: Any
+    combining: Any
+    moved_block: Any
     block: Any
     result: Any
     anchor: Any
@@ -243,10 +243,10 @@ def _slice_behind(module: ir.Module, value: Any) -> Any | None:
 
 def _in_a_row(phases: Sequence[_Ring]) -> Iterator[list[_Ring]]:
     """Yields the phases that pass an array on, in order."""
-    following = {_root(each.first): each for each in phases}
+    following = {_root(each.first_block): each for each in phases}
     results = {each.result for each in phases}
     for each in phases:
-        if _root(each.first) in results:
+        if _root(each.first_block) in results:
             continue
         row = [each]
         while (after := following.get(row[-1].result)) is not None and len(row) < len(phases):
@@ -258,8 +258,8 @@ def _replace(rings: Sequence[_Ring], call: str) -> bool:
     """Replaces the result of one ring, or of several in a row, by that of a collective. False, without a change, if that is not the same."""
     first, last = rings[0], rings[-1]
     groups = _cycles(first.permute)
-    operand = first.first if first.moved is None else first.moved
-    block, whole = _shape(operand), _shape(first.taking.results[0])
+    operand = first.first_block if first.moved_block is None else first.moved_block
+    block, whole = _shape(operand), _shape(first.combining.results[0])
     if first.chunks is not None:
         operand, block, whole = first.chunks, _shape(first.slice.results[0]), _shape(first.chunks)
     dimension = _gathered_dimension(block, whole, len(groups[0]))
@@ -267,22 +267,22 @@ def _replace(rings: Sequence[_Ring], call: str) -> bool:
     initial = _without_own(first, _SUMS[call]) if is_sum and first.initial is not None else None
     if (
         (not is_sum and dimension is None)
-        or (call == "all_gather" and first.taking.name not in _WRITES)
+        or (call == "all_gather" and first.combining.name not in _WRITES)
         or _element_type(operand) != _element_type(last.result)
         or (is_sum and math.prod(block) != math.prod(_shape(last.result)))
-        or (initial is not None and (first.taking.name != _SUMS[call] or initial.type != operand.type))
+        or (initial is not None and (first.combining.name != _SUMS[call] or initial.type != operand.type))
         or (is_sum and first.blocks == len(groups[0]) - 1 and _leaves_own_out(first, initial))
     ):
         return False
     build = _Builder(first.permute, last.anchor, groups)
-    if first.moved is not None:
+    if first.moved_block is not None:
         operand = _moved_like(first)
     if first.chunks is not None:
         result = build.scattered(operand, dimension or 0, block)
     elif is_sum:
         result = build.reduced(operand, _SUMS[call])
         if initial is not None and (call != "psum" or not is_zero(initial)):
-            result = build.combined(first.taking, initial, result)
+            result = build.combined(first.combining, initial, result)
     else:
         if len(block) < len(whole):
             operand = build.reshaped(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
@@ -352,7 +352,7 @@ def _root(value: Any) -> Any:
 
 def _without_own(ring: _Ring, opcode: str) -> Any | None:
     """Returns the value with which a device combines its own block before the others; None if it begins with its block."""
-    initial, own = ring.initial, _root(ring.first)
+    initial, own = ring.initial, _root(ring.first_block)
     if _root(initial) == own:
         return None
     if not isinstance(initial.owner, ir.Block) and (maker := initial.owner.operation).name == opcode:
@@ -373,11 +373,11 @@ def _block_of(moved: Any, blocks: Iterable[Any]) -> Any:
 def _moved_like(ring: _Ring) -> Any:
     """Returns a ring's first value, moved in front of the anchor as the ring moves its blocks."""
     moves: list[Any] = []
-    value = ring.moved
+    value = ring.moved_block
     while value != ring.block:
         moves.append(value.owner.operation)
         value = moves[-1].operands[0]
-    value = ring.first
+    value = ring.first_block
     for each in reversed(moves):
         made = each.clone(ip=ir.InsertionPoint(ring.anchor)).operation
         made.operands[0] = value
@@ -440,9 +440,9 @@ class _Builder:
         attributes = {**self._peers, "all_gather_dim": _number(dimension)}
         return self._create("stablehlo.all_gather", type_, [operand], attributes).results[0]
 
-    def combined(self, taking: Any, a: Any, b: Any) -> Any:
+    def combined(self, combining: Any, a: Any, b: Any) -> Any:
         """Returns two values combined as an operation combines its operands."""
-        return self._create(taking.name, a.type, [a, b], {}).results[0]
+        return self._create(combining.name, a.type, [a, b], {}).results[0]
 
     def reshaped(self, value: Any, shape: Sequence[int]) -> Any:
         """Returns a value in another shape."""

@@ -35,7 +35,7 @@ _OF_SEGMENTS = """segment = jax.checkpoint(lambda carry, xs: jax.lax.scan(body, 
 parts = jax.tree.map(lambda x: x.reshape(-1, {}, *x.shape[1:]), xs)
 carry, ys = jax.lax.scan(segment, carry, parts)
 ys = jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:]), ys)"""
-_REPEATED = "The forward pass is computed twice. The proof shows what that costs."
+_REPEATED = "The forward pass is computed twice. The proof shows the cost."
 _LEAST_OF_SEGMENTS = 0.5  # of the stacked values
 
 

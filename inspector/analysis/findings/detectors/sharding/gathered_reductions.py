@@ -44,7 +44,12 @@ _LOGSUMEXP = (
     "m = jax.lax.pmax(x.max(dim), axis)\n"
     "jnp.log(jax.lax.psum(jnp.exp(x - jnp.expand_dims(m, dim)).sum(dim), axis)) + m  # instead of logsumexp"
 )
-_PICKED = "jax.lax.psum(jnp.where(is_own, picked, 0), axis)  # for values that are picked by an index: only one device has them"
+_PICKED = (
+    "# for values that are picked by an index i, which only one device has:\n"
+    "own = i - jax.lax.axis_index(axis) * x.shape[dim]\n"
+    "is_own = (own >= 0) & (own < x.shape[dim])  # pick with jnp.where(is_own, own, 0)\n"
+    "jax.lax.psum(jnp.where(is_own, picked, 0), axis)"
+)
 
 
 class _Reduced(NamedTuple):
@@ -285,7 +290,7 @@ def _finding(
     where = f"dimension {first.dimension}"
     title = (
         (
-            f"The `all_gather`{at}{times} makes {array} of the parts of all devices ({size})"
+            f"The `all_gather`{at}{times} gathers {array} ({size})"
             if is_manual
             else f"The sharding constraint{at} makes {array} whole along {where} ({size} per device)"
         )
@@ -313,7 +318,7 @@ def _remedy(found: Sequence[_Reduced], calls: Sequence[str], at: str) -> str:
     lines = (
         [_LOGSUMEXP]
         if {*calls} == {"psum", "pmax"}
-        else [f"jax.lax.{call}({_OF[call]}, axis)  # of the device's part" for call in calls]
+        else [f"jax.lax.{call}({_OF[call]}, axis)  # x is the device's part" for call in calls]
     )
     lines += [_PICKED] * any(one.picks for one in found)
     return "\n".join(lines)
