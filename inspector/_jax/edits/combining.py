@@ -11,6 +11,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.building import Builder, element_type_of, integer, shape_of
+
 _ALL_REDUCE, _GATHER, _SCATTER, _ALL_TO_ALL, _PERMUTE = (
     f"stablehlo.{name}" for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute")
 )
@@ -50,7 +52,7 @@ def _key(collective: Any) -> tuple[Any, ...]:
     attributes = collective.attributes
     regions = [region.blocks[0].operations[0].operation.name for region in collective.regions]
     peers = [str(attributes[name]) if name in attributes else "" for name in _PEERS]
-    return (collective.name, *regions, *peers, str(_type(collective.operands[0]).element_type))
+    return (collective.name, *regions, *peers, str(element_type_of(collective.operands[0])))
 
 
 def _levels(block: Any, members: Sequence[Any]) -> list[list[Any]]:
@@ -96,7 +98,7 @@ def _used(operation: Any) -> list[Any]:
 def _combine(members: Sequence[Any]) -> None:
     """Replaces collectives by the first one, of all their operands."""
     first = members[0]
-    build = _Builder(first)
+    build = Builder(first)
     is_equal = all(
         each.operands[0].type == first.operands[0].type
         and all(
@@ -112,24 +114,28 @@ def _combine(members: Sequence[Any]) -> None:
         each.erase()
 
 
-def _stacked(build: _Builder, members: Sequence[Any]) -> list[Any]:
+def _stacked(build: Builder, members: Sequence[Any]) -> list[Any]:
     """Builds a collective of equal arrays that are stacked in a new last dimension. Returns its parts."""
     first = members[0]
-    rank = len(_shape(first.operands[0]))
-    stacked = build.joined([build.reshape(each.operands[0], [*_shape(each.operands[0]), 1]) for each in members], rank)
-    after = _shape(first.results[0])
-    result = build.collective(stacked, [*after, len(members)], {})
+    rank = len(shape_of(first.operands[0]))
+    stacked = build.concatenate(
+        [build.reshape(each.operands[0], [*shape_of(each.operands[0]), 1]) for each in members], rank
+    )
+    after = shape_of(first.results[0])
+    result = _like(members[0], stacked, [*after, len(members)], {})
     return [build.reshape(build.part(result, rank, n, n + 1), after) for n in range(len(members))]
 
 
-def _joined(build: _Builder, members: Sequence[Any]) -> list[Any]:
+def _joined(build: Builder, members: Sequence[Any]) -> list[Any]:
     """Builds a collective of arrays of different shapes, each with a row for each peer. Returns its parts."""
     rows = [_rows(build, each) for each in members]
-    widths = [_shape(each)[1] for each in rows]
-    received = _shape(members[0].results[0]), _shape(members[0].operands[0])
-    sent = _shape(rows[0])[0]
+    widths = [shape_of(each)[1] for each in rows]
+    received = shape_of(members[0].results[0]), shape_of(members[0].operands[0])
+    sent = shape_of(rows[0])[0]
     change = math.prod(received[0]) / math.prod(received[1])  # gathers receive more, scatters less
-    result = build.collective(build.joined(rows, 1), [round(sent * change), sum(widths)], dict.fromkeys(_DIMENSIONS, 0))
+    result = _like(
+        members[0], build.concatenate(rows, 1), [round(sent * change), sum(widths)], dict.fromkeys(_DIMENSIONS, 0)
+    )
     parts, start = [], 0
     for each, width in zip(members, widths, strict=True):
         parts.append(_unrowed(build, each, build.part(result, 1, start, start + width)))
@@ -137,103 +143,52 @@ def _joined(build: _Builder, members: Sequence[Any]) -> list[Any]:
     return parts
 
 
-def _rows(build: _Builder, collective: Any) -> Any:
+def _rows(build: Builder, collective: Any) -> Any:
     """Returns the operand of a collective as a matrix, with a row for each device that gets a different part."""
     operand = collective.operands[0]
     name = {_SCATTER: "scatter_dimension", _ALL_TO_ALL: "split_dimension"}.get(collective.name)
     if name is None:
-        return build.reshape(operand, [1, math.prod(_shape(operand))])
-    split, shape = _number(collective, name), _shape(operand)
+        return build.reshape(operand, [1, math.prod(shape_of(operand))])
+    split, shape = _number(collective, name), shape_of(operand)
     parts = (
         _number(collective, "split_count")
         if collective.name == _ALL_TO_ALL
-        else shape[split] // _shape(collective.results[0])[split]
+        else shape[split] // shape_of(collective.results[0])[split]
     )
     apart = build.reshape(operand, [*shape[:split], parts, shape[split] // parts, *shape[split + 1 :]])
     order = [split, *(d for d in range(len(shape) + 1) if d != split)]
     return build.reshape(build.transpose(apart, order), [parts, math.prod(shape) // parts])
 
 
-def _unrowed(build: _Builder, collective: Any, rows: Any) -> Any:
+def _unrowed(build: Builder, collective: Any, rows: Any) -> Any:
     """Returns the result of a collective from a matrix with a row for each device that sent a part."""
-    after = _shape(collective.results[0])
+    after = shape_of(collective.results[0])
     name = {_GATHER: "all_gather_dim", _ALL_TO_ALL: "concat_dimension"}.get(collective.name)
     if name is None:
         return build.reshape(rows, after)
-    count, joined = _shape(rows)[0], _number(collective, name)
+    count, joined = shape_of(rows)[0], _number(collective, name)
     one = [size // count if d == joined else size for d, size in enumerate(after)]
     order = [*range(1, joined + 1), 0, *range(joined + 1, len(after) + 1)]
     return build.reshape(build.transpose(build.reshape(rows, [count, *one]), order), after)
 
 
-class _Builder:
-    """Builds operations in front of a collective, with its location."""
+def _like(collective: Any, operand: Any, shape: Sequence[int], attributes: dict[str, int]) -> Any:
+    """Returns the result of the same collective of another operand, in front of it.
 
-    def __init__(self, collective: Any) -> None:
-        """Stores the collective."""
-        self._collective = collective
-        self._element_type = _type(collective.operands[0]).element_type
-
-    def collective(self, operand: Any, shape: Sequence[int], attributes: dict[str, int]) -> Any:
-        """Returns the result of the same collective of another operand.
-
-        Args:
-          operand: the operand.
-          shape: the shape of the result.
-          attributes: new values of those of its attributes that are numbers.
-        """
-        made = self._collective.clone(ip=ir.InsertionPoint(self._collective)).operation
-        made.operands[0] = operand
-        made.results[0].set_type(ir.RankedTensorType.get([*shape], self._element_type))
-        for name, number in attributes.items():
-            if name in made.attributes:
-                made.attributes[name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-        return made.results[0]
-
-    def reshape(self, value: Any, shape: Sequence[int]) -> Any:
-        """Returns a value in another shape."""
-        return value if _shape(value) == [*shape] else self._create("reshape", [value], shape)
-
-    def transpose(self, value: Any, order: Sequence[int]) -> Any:
-        """Returns a value with its dimensions in another order."""
-        if [*order] == sorted(order):
-            return value
-        shape = [_shape(value)[d] for d in order]
-        return self._create("transpose", [value], shape, permutation=ir.DenseI64ArrayAttr.get([*order]))
-
-    def joined(self, values: Sequence[Any], dimension: int) -> Any:
-        """Returns the concatenation of values along a dimension."""
-        shape = _shape(values[0])
-        shape[dimension] = sum(_shape(each)[dimension] for each in values)
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-        return self._create("concatenate", values, shape, dimension=number)
-
-    def part(self, value: Any, dimension: int, start: int, end: int) -> Any:
-        """Returns a part of a value along a dimension."""
-        shape = _shape(value)
-        starts = [start if d == dimension else 0 for d in range(len(shape))]
-        ends = [end if d == dimension else size for d, size in enumerate(shape)]
-        array = ir.DenseI64ArrayAttr.get
-        return self._create(
-            "slice", [value], [b - a for a, b in zip(starts, ends, strict=True)],
-            start_indices=array(starts), limit_indices=array(ends), strides=array([1] * len(shape)),
-        )  # fmt: skip
-
-    def _create(self, name: str, operands: Sequence[Any], shape: Sequence[int], **attributes: Any) -> Any:
-        made = ir.Operation.create(
-            f"stablehlo.{name}", results=[ir.RankedTensorType.get([*shape], self._element_type)], operands=[*operands],
-            attributes=attributes, loc=self._collective.location, ip=ir.InsertionPoint(self._collective),
-        )  # fmt: skip
-        return made.results[0]
+    Args:
+      collective: the collective.
+      operand: the operand.
+      shape: the shape of the result.
+      attributes: new values of those of its attributes that are numbers.
+    """
+    made = collective.clone(ip=ir.InsertionPoint(collective)).operation
+    made.operands[0] = operand
+    made.results[0].set_type(ir.RankedTensorType.get([*shape], element_type_of(operand)))
+    for name, number in attributes.items():
+        if name in made.attributes:
+            made.attributes[name] = integer(number)
+    return made.results[0]
 
 
 def _number(operation: Any, name: str) -> int:
     return int(ir.IntegerAttr(operation.attributes[name]).value)
-
-
-def _type(value: Any) -> Any:
-    return ir.RankedTensorType(value.type)
-
-
-def _shape(value: Any) -> list[int]:
-    return [*_type(value).shape]

@@ -15,9 +15,9 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as dialect
 
+from inspector._jax.edits.building import Builder, integer, shape_of
 from inspector._jax.edits.device_groups import device_groups
 from inspector._jax.edits.hoisting import inline_users
-from inspector._jax.edits.reductions import add_reduction
 
 _SLICE, _CONSTANT, _BROADCAST, _IOTA = (
     "stablehlo.dynamic_slice",
@@ -65,7 +65,7 @@ def reduce_parts(module: ir.Module, gather: Any) -> bool:
 def _gathered(gather: Any) -> tuple[int, int]:
     """Returns the dimension of a gather, and the number of parts."""
     dimension = int(ir.IntegerAttr(gather.attributes["all_gather_dim"]).value)
-    before, after = (_shape(value)[dimension] for value in (gather.operands[0], gather.results[0]))
+    before, after = (shape_of(value)[dimension] for value in (gather.operands[0], gather.results[0]))
     return dimension, after // before
 
 
@@ -136,11 +136,11 @@ class _Rows:
         """Returns the operands of an elementwise operation that have the shape of its result and do not depend on the collective."""
         if operation.name not in _BY_ELEMENT:
             return []
-        result = _shape(operation.results[0])
-        return [each for each in operation.operands if _shape(each) == result and each not in self._rows]
+        result = shape_of(operation.results[0])
+        return [each for each in operation.operands if shape_of(each) == result and each not in self._rows]
 
     def _smaller(self, value: Any, dimension: int) -> Any:
-        shape = _shape(value)
+        shape = shape_of(value)
         shape[dimension] //= self._count
         return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
 
@@ -165,8 +165,8 @@ class _Rows:
         if maker.name == _IOTA:
             return self._groups is not None
         if maker.name in _BY_ELEMENT:
-            result = _shape(maker.results[0])
-            return all(_shape(each) != result or self._can_shrink(each, dimension) for each in maker.operands)
+            result = shape_of(maker.results[0])
+            return all(shape_of(each) != result or self._can_shrink(each, dimension) for each in maker.operands)
         if maker.name != _BROADCAST:
             return False
         at = _place_in_operand(maker, dimension)
@@ -178,14 +178,11 @@ class _Rows:
         if maker.name == _CONSTANT:
             known = ir.DenseElementsAttr(maker.attributes["value"])
             splat = ir.DenseElementsAttr.get_splat(smaller, known.get_splat_value())
-            place = ir.InsertionPoint(before)
-            return ir.Operation.create(
-                _CONSTANT, [smaller], [], {"value": splat}, loc=maker.location, ip=place
-            ).results[0]
+            return Builder(before, maker.location).create("constant", smaller, value=splat)
         inner = {}
         if maker.name in _BY_ELEMENT:
-            result = _shape(maker.results[0])
-            inner = {n: dimension for n, each in enumerate(maker.operands) if _shape(each) == result}
+            result = shape_of(maker.results[0])
+            inner = {n: dimension for n, each in enumerate(maker.operands) if shape_of(each) == result}
         elif maker.name == _BROADCAST and (at := _place_in_operand(maker, dimension)) is not None:
             inner = {0: at}
         operands = {n: self._shrunk(maker.operands[n], at, before) for n, at in inner.items()}
@@ -195,11 +192,11 @@ class _Rows:
             made.operands[number] = operand
         if maker.name != _IOTA or ir.IntegerAttr(maker.attributes["iota_dimension"]).value != dimension:
             return made.results[0]
-        build = _Builder(before)
-        first = build.broadcast(self._first_row(build, _shape(value)[dimension], smaller.element_type), smaller)
+        build = Builder(before)
+        first = build.broadcast(self._first_row(build, shape_of(value)[dimension], smaller.element_type), smaller)
         return build.create("add", smaller, made.results[0], first)
 
-    def _first_row(self, build: _Builder, size: int, element_type: Any) -> Any:
+    def _first_row(self, build: Builder, size: int, element_type: Any) -> Any:
         """Returns the position of the own part's first row in a dimension of some size, as a scalar."""
         groups = np.array(self._groups)
         places = np.zeros(groups.size, np.int32)
@@ -231,7 +228,7 @@ class _OwnPart(_Rows):
         start = user.operands[1 + dimension]
         if not isinstance(start.owner, ir.Block) and start.owner.operation.name == _CONSTANT:
             return False
-        before, after = _shape(user.operands[0]), _shape(user.results[0])
+        before, after = shape_of(user.operands[0]), shape_of(user.results[0])
         sizes = [size // self._count if d == dimension else size for d, size in enumerate(before)]
         if after == sizes:
             self._slices.append(user)
@@ -247,7 +244,7 @@ class _OwnPart(_Rows):
         if collective.name != "stablehlo.all_reduce":
             return collective.operands[0]
         dimension = self._rows[whole]
-        place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+        place = integer(dimension)
         made = ir.Operation.create(
             "stablehlo.reduce_scatter", results=[self._smaller(whole, dimension)], operands=[collective.operands[0]],
             attributes={**{each: collective.attributes[each] for each in collective.attributes}, "scatter_dimension": place},
@@ -291,18 +288,16 @@ class _ReducedParts(_Rows):
         operations = [each.operation for each in made.block.operations]
         after = operations[operations.index(made) + 1]
         collective, result = self._collective, made.results[0]
-        names = [each for each in collective.attributes if each != "all_gather_dim"]
-        combined = ir.Operation.create(
-            "stablehlo.all_reduce", results=[result.type], operands=[result], attributes={n: collective.attributes[n] for n in names},
-            regions=1, loc=made.location, ip=ir.InsertionPoint(after),
-        )  # fmt: skip
-        add_reduction(combined, ir.RankedTensorType(result.type).element_type, opcode)
-        result.replace_all_uses_except(combined.results[0], combined)
+        peers = {n: collective.attributes[n] for n in collective.attributes if n != "all_gather_dim"}
+        combined = Builder(after, made.location).like(
+            "all_reduce", result, shape_of(result), attributes=peers, reduction=opcode
+        )
+        result.replace_all_uses_except(combined, combined.owner.operation)
 
     def _pick(self, pick: Any, dimension: int) -> None:
         """Takes the value at an index on the device that has it, and adds zeros of the others."""
-        indices, build = pick.operands[1], _Builder(pick)
-        size, type_ = _shape(pick.operands[0])[dimension], ir.RankedTensorType(indices.type)
+        indices, build = pick.operands[1], Builder(pick)
+        size, type_ = shape_of(pick.operands[0])[dimension], ir.RankedTensorType(indices.type)
         is_whole = pick.operands[0] == self._collective.results[0]  # the others have their new types already
         whole = size if is_whole else size * self._count
         first = build.broadcast(self._first_row(build, whole, type_.element_type), type_)
@@ -334,25 +329,6 @@ class _ReducedParts(_Rows):
         pick.results[0].replace_all_uses_with(chosen)
         self._combine(chosen.owner.operation, "stablehlo.add")
         pick.erase()
-
-
-class _Builder:
-    """Builds operations in front of another one."""
-
-    def __init__(self, before: Any) -> None:
-        """Stores the place."""
-        self._before = before
-
-    def create(self, name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
-        """Returns the result of a new operation of StableHLO."""
-        return ir.Operation.create(
-            f"stablehlo.{name}", results=[type_], operands=[*operands], attributes=attributes, loc=self._before.location,
-            ip=ir.InsertionPoint(self._before),
-        ).results[0]  # fmt: skip
-
-    def broadcast(self, scalar: Any, type_: Any) -> Any:
-        """Returns an array of one value."""
-        return self.create("broadcast_in_dim", type_, scalar, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
 
 
 def _combining(reduction: Any) -> str:
@@ -400,14 +376,14 @@ def _place_in_operand(broadcast: Any, dimension: int) -> int | None:
     if dimension not in dimensions:
         return None
     at = dimensions.index(dimension)
-    return None if _shape(broadcast.operands[0])[at] == 1 else at
+    return None if shape_of(broadcast.operands[0])[at] == 1 else at
 
 
 def _row_after(user: Any, number: int, dimension: int) -> int | None:
     """Returns the position of an operand's dimension in the result; None if the operation combines its rows."""
     if len(user.results) != 1 or not isinstance(user.results[0].type, ir.RankedTensorType):
         return None
-    before, after = _shape(user.operands[number]), _shape(user.results[0])
+    before, after = shape_of(user.operands[number]), shape_of(user.results[0])
     if user.name == "stablehlo.transpose":
         return [*ir.DenseI64ArrayAttr(user.attributes["permutation"])].index(dimension)
     if user.name == _BROADCAST:
@@ -429,14 +405,10 @@ def _row_of_product(product: Any, number: int, dimension: int) -> int | None:
     contracted = (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions)[number]
     if numbers.lhs_batching_dimensions or dimension in contracted:
         return None
-    others = len(_shape(product.operands[0])) - len(numbers.lhs_contracting_dimensions)
+    others = len(shape_of(product.operands[0])) - len(numbers.lhs_contracting_dimensions)
     return _left(dimension, contracted) + number * others
 
 
 def _left(dimension: int, removed: Iterable[int]) -> int:
     """Returns the number of a dimension without others before it."""
     return dimension - sum(each < dimension for each in removed)
-
-
-def _shape(value: Any) -> list[int]:
-    return [*ir.RankedTensorType(value.type).shape]

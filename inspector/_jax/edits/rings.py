@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.building import Builder, element_type_of, integer, shape_of
 from inspector._jax.edits.deferring import is_zero
 from inspector._jax.edits.hoisting import inline_callee, inline_users
-from inspector._jax.edits.reductions import add_reduction
 
 _WHILE, _CALL, _RETURN = "stablehlo.while", "func.call", "stablehlo.return"
 _EFFECTS = frozenset(
@@ -259,36 +259,42 @@ def _replace(rings: Sequence[_Ring], call: str) -> bool:
     first, last = rings[0], rings[-1]
     groups = _cycles(first.permute)
     operand = first.first_block if first.moved_block is None else first.moved_block
-    block, whole = _shape(operand), _shape(first.combining.results[0])
+    block, whole = shape_of(operand), shape_of(first.combining.results[0])
     if first.chunks is not None:
-        operand, block, whole = first.chunks, _shape(first.slice.results[0]), _shape(first.chunks)
+        operand, block, whole = first.chunks, shape_of(first.slice.results[0]), shape_of(first.chunks)
     dimension = _gathered_dimension(block, whole, len(groups[0]))
     is_sum = first.chunks is None and call in _SUMS
     initial = _without_own(first, _SUMS[call]) if is_sum and first.initial is not None else None
     if (
         (not is_sum and dimension is None)
         or (call == "all_gather" and first.combining.name not in _WRITES)
-        or _element_type(operand) != _element_type(last.result)
-        or (is_sum and math.prod(block) != math.prod(_shape(last.result)))
+        or element_type_of(operand) != element_type_of(last.result)
+        or (is_sum and math.prod(block) != math.prod(shape_of(last.result)))
         or (initial is not None and (first.combining.name != _SUMS[call] or initial.type != operand.type))
         or (is_sum and first.blocks == len(groups[0]) - 1 and _leaves_own_out(first, initial))
     ):
         return False
-    build = _Builder(first.permute, last.anchor, groups)
+    build, peers = Builder(last.anchor, first.permute.location), _peers(first.permute, groups)
     if first.moved_block is not None:
         operand = _moved_like(first)
     if first.chunks is not None:
-        result = build.scattered(operand, dimension or 0, block)
+        result = build.like(
+            "reduce_scatter",
+            operand,
+            block,
+            attributes=peers,
+            reduction=_SUMS["psum"],
+            scatter_dimension=integer(dimension or 0),
+        )
     elif is_sum:
-        result = build.reduced(operand, _SUMS[call])
+        result = build.create("all_reduce", operand.type, operand, attributes=peers, reduction=_SUMS[call])
         if initial is not None and (call != "psum" or not is_zero(initial)):
-            result = build.combined(first.combining, initial, result)
+            result = build.create(_SUMS[call].removeprefix("stablehlo."), initial.type, initial, result)
     else:
         if len(block) < len(whole):
-            operand = build.reshaped(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
-        result = build.gathered(operand, dimension or 0, whole)
-    if _shape(result) != _shape(last.result):
-        result = build.reshaped(result, _shape(last.result))
+            operand = build.reshape(operand, [1 if d == dimension else size for d, size in enumerate(whole)])
+        result = build.like("all_gather", operand, whole, attributes=peers, all_gather_dim=integer(dimension or 0))
+    result = build.reshape(result, shape_of(last.result))
     last.result.replace_all_uses_with(result)
     blocks: list[Any] = []
     for each in rings:
@@ -406,63 +412,13 @@ def _cycles(permute: Any) -> list[list[int]]:
     return cycles
 
 
-class _Builder:
-    """Builds operations in front of another one, with the location of a permute."""
-
-    def __init__(self, permute: Any, anchor: Any, groups: Sequence[Sequence[int]]) -> None:
-        """Stores the places, and the attributes of collectives among the devices of the ring."""
-        self._location, self._anchor = permute.location, anchor
-        rows = ", ".join(str([*group]) for group in groups)
-        self._peers = {
-            "replica_groups": ir.Attribute.parse(f"dense<[{rows}]> : tensor<{len(groups)}x{len(groups[0])}xi64>"),
-            "use_global_device_ids": ir.UnitAttr.get(),
-        }
-        if "channel_handle" in permute.attributes:
-            self._peers["channel_handle"] = permute.attributes["channel_handle"]
-
-    def reduced(self, operand: Any, opcode: str) -> Any:
-        """Returns the sum, maximum or minimum over the devices of the ring."""
-        made = self._create("stablehlo.all_reduce", operand.type, [operand], self._peers, regions=1)
-        add_reduction(made, _element_type(operand), opcode)
-        return made.results[0]
-
-    def scattered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
-        """Returns each device's part of the sum along a dimension."""
-        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(operand.type).element_type)
-        attributes = {**self._peers, "scatter_dimension": _number(dimension)}
-        made = self._create("stablehlo.reduce_scatter", type_, [operand], attributes, regions=1)
-        add_reduction(made, _element_type(operand), _SUMS["psum"])
-        return made.results[0]
-
-    def gathered(self, operand: Any, dimension: int, shape: Sequence[int]) -> Any:
-        """Returns the blocks of the devices of the ring along a dimension."""
-        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(operand.type).element_type)
-        attributes = {**self._peers, "all_gather_dim": _number(dimension)}
-        return self._create("stablehlo.all_gather", type_, [operand], attributes).results[0]
-
-    def combined(self, combining: Any, a: Any, b: Any) -> Any:
-        """Returns two values combined as an operation combines its operands."""
-        return self._create(combining.name, a.type, [a, b], {}).results[0]
-
-    def reshaped(self, value: Any, shape: Sequence[int]) -> Any:
-        """Returns a value in another shape."""
-        type_ = ir.RankedTensorType.get([*shape], ir.RankedTensorType(value.type).element_type)
-        return self._create("stablehlo.reshape", type_, [value], {}).results[0]
-
-    def _create(self, name: str, type_: Any, operands: Sequence[Any], attributes: Any, regions: int = 0) -> Any:
-        return ir.Operation.create(
-            name, results=[type_], operands=[*operands], attributes=attributes, regions=regions, loc=self._location,
-            ip=ir.InsertionPoint(self._anchor),
-        )  # fmt: skip
-
-
-def _element_type(value: Any) -> Any:
-    return ir.RankedTensorType(value.type).element_type
-
-
-def _number(number: int) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-
-
-def _shape(value: Any) -> list[int]:
-    return [*ir.RankedTensorType(value.type).shape]
+def _peers(permute: Any, groups: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Returns the attributes of collectives among the devices of a ring."""
+    rows = ", ".join(str([*group]) for group in groups)
+    peers = {
+        "replica_groups": ir.Attribute.parse(f"dense<[{rows}]> : tensor<{len(groups)}x{len(groups[0])}xi64>"),
+        "use_global_device_ids": ir.UnitAttr.get(),
+    }
+    if "channel_handle" in permute.attributes:
+        peers["channel_handle"] = permute.attributes["channel_handle"]
+    return peers

@@ -5,11 +5,12 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO and CH
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.building import Builder, integer
 from inspector._jax.modules.stablehlo import zero_of
 
 
@@ -36,16 +37,16 @@ def _replace(sort: Any, k: int, *, is_last: bool, has_barrier: bool) -> bool:
         return False
     order = [d for d in range(type_.rank) if d != dimension] + [dimension]
     at, where = ir.InsertionPoint(sort), sort.location
-    made = _Maker(at, where)
-    values = made.transposed(keys, order)
+    build = Builder(sort, where)
+    values = build.transpose(keys, order)
     moved = ir.RankedTensorType(values.type)
     if not is_last:
-        values = made.one("stablehlo.negate" if _is_float(moved) else "stablehlo.not", moved, values)
+        values = build.create("negate" if _is_float(moved) else "not", moved, values)
     shape = [*moved.shape[:-1], k]
     top = ir.Operation.create(
         "chlo.top_k",
         [ir.RankedTensorType.get(shape, moved.element_type), ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(32))],
-        [values], {"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)}, loc=where, ip=at,
+        [values], {"k": integer(k)}, loc=where, ip=at,
     ).results  # fmt: skip
     if has_barrier:
         types = [each.type for each in top]
@@ -55,56 +56,38 @@ def _replace(sort: Any, k: int, *, is_last: bool, has_barrier: bool) -> bool:
         type_ = ir.RankedTensorType(new.type)
         if number and positions[number - 1] == "descending":
             last = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(type_.element_type, moved.shape[-1] - 1))
-            new = made.one("stablehlo.subtract", type_, made.one("stablehlo.constant", type_, value=last), new)
+            new = build.create("subtract", type_, build.create("constant", type_, value=last), new)
         if is_last:
-            new = made.one("stablehlo.reverse", type_, new, dimensions=ir.DenseI64ArrayAttr.get([len(type_.shape) - 1]))
+            new = build.create("reverse", type_, new, dimensions=ir.DenseI64ArrayAttr.get([len(type_.shape) - 1]))
         elif number == 0:
-            new = made.one("stablehlo.negate" if _is_float(type_) else "stablehlo.not", type_, new)
+            new = build.create("negate" if _is_float(type_) else "not", type_, new)
         wanted = ir.RankedTensorType(old.type)
-        new = made.padded(new, wanted.shape[dimension] - k, is_low=is_last)
+        new = _padded(build, new, wanted.shape[dimension] - k, is_low=is_last)
         if ir.RankedTensorType(new.type).element_type != wanted.element_type:
-            new = made.one(
-                "stablehlo.convert",
+            new = build.create(
+                "convert",
                 ir.RankedTensorType.get(ir.RankedTensorType(new.type).shape, wanted.element_type),
                 new,
             )
-        old.replace_all_uses_with(made.transposed(new, [order.index(d) for d in range(len(order))]))
+        old.replace_all_uses_with(build.transpose(new, [order.index(d) for d in range(len(order))]))
     sort.erase()
     return True
 
 
-class _Maker:
-    """Makes operations at one place."""
-
-    def __init__(self, at: Any, where: Any) -> None:
-        self._at, self._where = at, where
-
-    def one(self, name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
-        return ir.Operation.create(
-            name, [type_], [*operands], attributes, loc=self._where, ip=self._at
-        ).results[0]  # fmt: skip
-
-    def transposed(self, value: Any, order: Sequence[int]) -> Any:
-        if list(order) == sorted(order):
-            return value
-        type_ = ir.RankedTensorType(value.type)
-        wanted = ir.RankedTensorType.get([type_.shape[d] for d in order], type_.element_type)
-        return self.one("stablehlo.transpose", wanted, value, permutation=ir.DenseI64ArrayAttr.get(list(order)))
-
-    def padded(self, value: Any, count: int, *, is_low: bool) -> Any:
-        """Adds zeros along the last dimension, in front or behind."""
-        type_ = ir.RankedTensorType(value.type)
-        element = ir.RankedTensorType.get([], type_.element_type)
-        zero = ir.DenseElementsAttr.get_splat(element, zero_of(type_.element_type))
-        filling = self.one("stablehlo.constant", element, value=zero)
-        none = [0] * type_.rank
-        along = [*none[:-1], count]
-        return self.one(
-            "stablehlo.pad", ir.RankedTensorType.get([*type_.shape[:-1], type_.shape[-1] + count], type_.element_type),
-            value, filling, edge_padding_low=ir.DenseI64ArrayAttr.get(along if is_low else none),
-            edge_padding_high=ir.DenseI64ArrayAttr.get(none if is_low else along),
-            interior_padding=ir.DenseI64ArrayAttr.get(none),
-        )  # fmt: skip
+def _padded(build: Builder, value: Any, count: int, *, is_low: bool) -> Any:
+    """Adds zeros along the last dimension, in front or behind."""
+    type_ = ir.RankedTensorType(value.type)
+    element = ir.RankedTensorType.get([], type_.element_type)
+    zero = ir.DenseElementsAttr.get_splat(element, zero_of(type_.element_type))
+    filling = build.create("constant", element, value=zero)
+    none = [0] * type_.rank
+    along = [*none[:-1], count]
+    return build.like(
+        "pad", value, [*type_.shape[:-1], type_.shape[-1] + count], filling,
+        edge_padding_low=ir.DenseI64ArrayAttr.get(along if is_low else none),
+        edge_padding_high=ir.DenseI64ArrayAttr.get(none if is_low else along),
+        interior_padding=ir.DenseI64ArrayAttr.get(none),
+    )  # fmt: skip
 
 
 def _is_float(type_: Any) -> bool:
