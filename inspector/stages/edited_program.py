@@ -15,6 +15,7 @@ from inspector.analysis.findings.edits import (
     DropParameters,
     DropResults,
     Edit,
+    InterleaveColumns,
     LiftConstants,
     PlaceDevices,
     SetFlags,
@@ -47,6 +48,7 @@ class EditedProgram:
       lifted: values of constants that became further arguments, which are the last ones.
       orders: the new order of dimensions of parameters that are stored in another order, by number.
       types: the names of the new types of parameters that are stored in another type, by number.
+      columns: the edits that give columns of parameters another order, by the numbers of the parameters.
       dropped: numbers of the original program's parameters that it does not have.
       is_resized: whether parameters have other shapes, so that its results cannot be compared.
     """
@@ -56,6 +58,7 @@ class EditedProgram:
     lifted: tuple[np.ndarray, ...] = ()
     orders: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     types: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    columns: Mapping[int, InterleaveColumns] = dataclasses.field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
     is_resized: bool = False
 
@@ -74,6 +77,8 @@ class EditedProgram:
             value = fit_shape(value, argument.shape)
         if number in self.orders:
             value = value.transpose(self.orders[number])
+        if number in self.columns:
+            value = _interleaved(value, self.columns[number])
         if number in self.types:
             value = value.astype(argument.dtype)
         return original if value is original.value else dataclasses.replace(original, argument=argument, value=value)
@@ -125,6 +130,7 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         if isinstance(edit, StoreNarrow)
         for number in edit.results
     }
+    columns = {n: edit for edit in changes if isinstance(edit, InterleaveColumns) for n in edit.parameters}
     dropped = frozenset(n for edit in changes if isinstance(edit, DropParameters) for n in edit.parameters)
     kept = (_without(argument, dropped) for argument in program.arguments)
     arguments = tuple(_stored(_donated(argument, changes), orders, types) for argument in kept)
@@ -147,15 +153,22 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
             ),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
-            binding=None if lifted or orders or types or dropped or left_out else program.binding,
+            binding=None if lifted or orders or types or columns or dropped or left_out else program.binding,
         ),
         flags,
         made.lifted,
         orders,
         types,
+        columns,
         dropped,
         is_resized,
     )
+
+
+def _interleaved(value: Any, edit: InterleaveColumns) -> Any:
+    """Returns an array in the order of columns of an edit."""
+    apart = value.reshape(*value.shape[:-1], edit.count, edit.devices, edit.width // (edit.count * edit.devices))
+    return apart.swapaxes(-3, -2).reshape(value.shape)
 
 
 def _traced_again(program: Program, what_if: WhatIf) -> Program | Unavailable:

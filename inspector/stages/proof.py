@@ -14,6 +14,7 @@ from inspector.analysis.findings.edits import (
     DropCallbacks,
     DropResults,
     Edit,
+    InterleaveColumns,
     LiftConstants,
     NarrowCollectives,
     NarrowProducts,
@@ -39,6 +40,7 @@ from inspector.support.units import format_bytes, format_seconds
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
 _RESIZED = Unavailable("the remedy changes shapes of arguments")
+_REORDERED = Unavailable("the columns of weights and of their gradients have another order")
 
 Verdict = Literal["proven", "different results", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]
@@ -213,8 +215,8 @@ def _compared(
     if isinstance(runs, Unavailable):
         values = runs
     else:
-        is_resized = any(isinstance(edit, TraceAgain) and edit.resizes for edit in edits)
-        values, agree = (_RESIZED, True) if is_resized else _agreement(edits, *runs.outputs)
+        unknown = next((why for edit in edits if (why := _not_comparable(edit)) is not None), None)
+        values, agree = _agreement(edits, *runs.outputs) if unknown is None else (unknown, True)
         relative = speed(*runs.durations)
         if not isinstance(relative, Unavailable):
             before_s, after_s = (float(np.median(each)) for each in runs.durations)
@@ -244,6 +246,13 @@ def _compared(
     if verdict == "no gain" and max(saved) >= LEAST_SHARE:
         missed = "time" if saved[1] >= LEAST_SHARE else "memory"
     return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other, is_of_executable=lifts, missed=missed)
+
+
+def _not_comparable(edit: Edit) -> Unavailable | None:
+    """Returns why an edit leaves no results to compare; None if they can be compared."""
+    if isinstance(edit, TraceAgain) and edit.resizes:
+        return _RESIZED
+    return _REORDERED if isinstance(edit, InterleaveColumns) and not edit.parameters else None
 
 
 def _promises(finding: Finding) -> tuple[bool, bool]:

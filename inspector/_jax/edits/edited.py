@@ -21,6 +21,7 @@ from inspector._jax.edits.contracting import contract_sums
 from inspector._jax.edits.deferring import defer_collectives
 from inspector._jax.edits.device_groups import device_groups
 from inspector._jax.edits.hoisting import COLLECTIVES, callee_of, hoist_collectives, inline_calls
+from inspector._jax.edits.interleaving import CUTS, interleave_columns
 from inspector._jax.edits.lifting import lift_constants
 from inspector._jax.edits.narrowing import (
     MOVING,
@@ -288,6 +289,20 @@ def _reduce_parts(
     )
 
 
+def _interleave_columns(
+    module: ir.Module,
+    op_names: Collection[str],
+    width: int,
+    count: int,
+    devices: int,
+    parameters: Sequence[int] = (),
+    stacks: Stacks = (),
+) -> int:
+    """Gives fused matrices an order of columns in which each device has its columns of every matrix."""
+    del parameters  # they get values in this order
+    return interleave_columns(_named(module, CUTS, op_names, stacks), width, count, devices)
+
+
 def _of_shapes(operations: Iterable[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
     return [each for each in operations if tuple(ir.RankedTensorType(each.results[0].type).shape) in shapes]
 
@@ -364,6 +379,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "ReplaceRings": _replace_rings,
     "KeepOwnParts": _keep_own_parts,
     "ReduceParts": _reduce_parts,
+    "InterleaveColumns": _interleave_columns,
     "NarrowCollectives": _narrow_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,

@@ -247,6 +247,27 @@ class ReduceParts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class InterleaveColumns:
+    """Gives fused matrices an order of columns in which each device has its columns of every matrix.
+
+    Attributes:
+      op_names: JAX's full names of the operations that cut the matrices out of their products, and put the gradients together.
+      width: the number of columns of all matrices.
+      count: the number of matrices.
+      devices: the number of devices over which the columns are split.
+      parameters: the numbers of all parameters with such columns; () if they are not known, or if results have such columns.
+      stacks: the call stacks of the operations.
+    """
+
+    op_names: tuple[str, ...]
+    width: int
+    count: int
+    devices: int
+    parameters: tuple[int, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class NarrowCollectives:
     """Sends collectives in a narrower type, and returns it from products whose parts the partitioner adds up.
 
@@ -482,6 +503,7 @@ Edit = (
     | ReplaceRings
     | KeepOwnParts
     | ReduceParts
+    | InterleaveColumns
     | NarrowCollectives
     | NarrowProducts
     | DefaultPrecision

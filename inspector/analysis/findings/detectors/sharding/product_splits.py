@@ -96,7 +96,7 @@ def axes_of_value(value: Value, dimension: int, splits: Splits) -> Sequence[str]
             if before[len(before) - len(after) :] != after or any(n != 1 for n in before[: len(before) - len(after)]):
                 return ()
             dimension += len(before) - len(after)
-        elif instruction.opcode == "dynamic-slice":
+        elif instruction.opcode in ("dynamic-slice", "slice"):
             if instruction.shape.dimensions[dimension] != instruction.operands[0].shape.dimensions[dimension]:
                 return ()
         elif instruction.opcode != "convert":
