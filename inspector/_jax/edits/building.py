@@ -76,6 +76,12 @@ class Builder:
         """Returns a value in another shape."""
         return value if shape_of(value) == [*shape] else self.like("reshape", value, shape)
 
+    def convert(self, value: Any, element_type: Any) -> Any:
+        """Returns a value in another element type."""
+        if element_type_of(value) == element_type:
+            return value
+        return self.create("convert", ir.RankedTensorType.get(shape_of(value), element_type), value)
+
     def transpose(self, value: Any, order: Sequence[int]) -> Any:
         """Returns a value with its dimensions in another order."""
         if [*order] == sorted(order):

@@ -1,77 +1,162 @@
-"""Replaces sums of elementwise products by matrix products.
+"""Replaces sums of elementwise products, or of squared differences, by matrix products.
+
+A term of the sum may have further factors and divisors that belong to one of the two arrays, or to the summed dimensions. They scale the
+arrays in front of the matrix product. A condition is a factor of ones and zeros.
 
 Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from inspector._jax.edits.building import Builder, element_type_of, shape_of
+from inspector._jax.edits.deferring import is_zero
+from inspector._jax.edits.hoisting import inline_callee
+
 
 class _Factor(NamedTuple):
-    """A factor of an elementwise product.
+    """A factor of the terms, or a divisor.
 
     Attributes:
       value: the array that is repeated.
-      dimensions: for each dimension of `value` with more than one element, its dimension in the product.
+      dimensions: for each dimension of `value` with more than one element, its dimension in the array of the terms.
+      divides: True for a divisor.
     """
 
     value: Any
     dimensions: tuple[int, ...]
+    divides: bool = False
 
 
-def contract_sums(reductions: Iterable[Any]) -> int:
-    """Replaces each reduction that adds up products of two repeated arrays; returns how many were replaced."""
-    return sum(_contract(reduction) for reduction in reductions)
+class _Terms(NamedTuple):
+    """The terms of a sum.
+
+    Attributes:
+      left, right: the arrays that are multiplied or subtracted.
+      left_scales, right_scales: the further factors of each array. Those of differences belong to the square, and are the same.
+      are_differences: whether squares of differences are summed.
+    """
+
+    left: _Factor
+    right: _Factor
+    left_scales: Sequence[_Factor]
+    right_scales: Sequence[_Factor]
+    are_differences: bool
 
 
-def _contract(reduction: Any) -> bool:
-    product = _without_conversions(reduction.operands[0])
-    if len(reduction.operands) != 2 or _maker(product) != "stablehlo.multiply":
+def contract_sums(module: ir.Module, reductions: Iterable[Any]) -> int:
+    """Replaces reductions that add up products, or squares of differences, of two repeated arrays; returns how many were replaced."""
+    return sum(_contract(module, reduction) for reduction in reductions)
+
+
+def _contract(module: ir.Module, reduction: Any) -> bool:
+    if len(reduction.operands) != 2:
         return False
-    left, right = (_factor(operand) for operand in product.owner.operands)
-    if len({ir.RankedTensorType(each.value.type).element_type for each in (left, right)}) != 1:
+    user, number = _past_conversions(module, reduction, 0)
+    summed = frozenset(ir.DenseI64ArrayAttr(reduction.attributes["dimensions"]))
+    factors = _factors(module, user, number)
+    terms = _squared_differences(module, factors, summed) or _products(factors)
+    product = user.operands[number]
+    if terms is None or not _are_contracted(terms.left.dimensions, terms.right.dimensions, summed):
         return False
-    summed = {*ir.DenseI64ArrayAttr(reduction.attributes["dimensions"])}
-    shared = [d for d in left.dimensions if d in right.dimensions]
-    batch, contracted = ([d for d in shared if (d in summed) == is_summed] for is_summed in (False, True))
-    free = [[d for d in each.dimensions if d not in shared] for each in (left, right)]
-    if not contracted or summed - {*contracted} or summed & {*free[0], *free[1]}:
-        return False
-    places = [[[each.dimensions.index(d) for d in group] for each in (left, right)] for group in (batch, contracted)]
-    (left_batch, right_batch), (left_contracted, right_contracted) = places
-    numbers = ir.Attribute.parse(
-        f"#stablehlo.dot<lhs_batching_dimensions = {left_batch}, rhs_batching_dimensions = {right_batch},"
-        f" lhs_contracting_dimensions = {left_contracted}, rhs_contracting_dimensions = {right_contracted}>"
-    )
-    left, right = (_squeezed(each, reduction) for each in (left, right))
+    build, sizes = Builder(reduction), shape_of(product)
+    is_plain = not terms.are_differences and not terms.left_scales and not terms.right_scales
+    types = {element_type_of(each.value) for each in (terms.left, terms.right)}
+    element_type = types.pop() if is_plain and len(types) == 1 else element_type_of(product)
+    arrays = [_scaled(build, each, (), element_type) for each in (terms.left, terms.right)]
+    scaled = [
+        _scaled(build, each, scales, element_type)
+        for each, scales in ((terms.left, terms.left_scales), (terms.right, terms.right_scales))
+    ]
     result = ir.RankedTensorType(reduction.results[0].type)
-    sizes = ir.RankedTensorType(product.type).shape
-    order = [*batch, *free[0], *free[1]]
-    at, where = ir.InsertionPoint(reduction), reduction.location
-    made = ir.Operation.create(
-        "stablehlo.dot_general", [ir.RankedTensorType.get([sizes[d] for d in order], result.element_type)],
-        [left.value, right.value], {"dot_dimension_numbers": numbers}, loc=where, ip=at,
-    ).results[0]  # fmt: skip
-    wanted = sorted(order)
-    if wanted != order:
-        permutation = ir.DenseI64ArrayAttr.get([order.index(d) for d in wanted])
-        type_ = ir.RankedTensorType.get([sizes[d] for d in wanted], result.element_type)
-        made = ir.Operation.create(
-            "stablehlo.transpose", [type_], [made], {"permutation": permutation}, loc=where, ip=at
-        ).results[0]
-    if made.type != result:  # dimensions of one element
-        made = ir.Operation.create("stablehlo.reshape", [result], [made], loc=where, ip=at).results[0]
-    reduction.results[0].replace_all_uses_with(made)
+    wanted = [d for d, size in enumerate(sizes) if size > 1 and d not in summed]
+    made = _product(build, scaled[0], arrays[1] if terms.are_differences else scaled[1], summed, result.element_type)
+    if terms.are_differences:
+        type_ = ir.RankedTensorType(made.type)
+        squares = build.create("add", type_, *(
+            _squares(build, *pair, summed, reduction.operands[1], type_, wanted) for pair in zip(arrays, scaled, strict=True)
+        ))  # fmt: skip
+        made = build.create("subtract", type_, squares, build.create("add", type_, made, made))
+    reduction.results[0].replace_all_uses_with(build.reshape(made, result.shape))
     return True
 
 
+def _are_contracted(left: Collection[int], right: Collection[int], summed: frozenset[int]) -> bool:
+    """Reports whether all summed dimensions are those of both arrays."""
+    return bool(summed) and summed <= {*left} & {*right}
+
+
+def _operand(module: ir.Module, user: Any, number: int) -> Any:
+    """Returns an operand. A call that makes it is inlined."""
+    while _maker(user.operands[number]) == "func.call":
+        inline_callee(module, user.operands[number].owner.operation)
+    return user.operands[number]
+
+
+def _past_conversions(module: ir.Module, user: Any, number: int) -> tuple[Any, int]:
+    """Returns the operation that takes an operand before it is converted, and the number of the operand."""
+    while _maker(_operand(module, user, number)) == "stablehlo.convert":
+        user, number = user.operands[number].owner.operation, 0
+    return user, number
+
+
+def _factors(module: ir.Module, user: Any, number: int, divides: bool = False) -> list[_Factor]:
+    """Returns the factors and divisors of an operand."""
+    user, number = _past_conversions(module, user, number)
+    value = user.operands[number]
+    maker, kind = value.owner, _maker(value)
+    if kind == "chlo.square":
+        return 2 * _factors(module, maker.operation, 0, divides)
+    if kind == "stablehlo.select" and is_zero(_factor(maker.operands[2]).value):
+        return [_factor(maker.operands[0])._replace(divides=divides), *_factors(module, maker.operation, 1, divides)]
+    if kind in ("stablehlo.multiply", "stablehlo.divide"):
+        other = divides ^ (kind == "stablehlo.divide")
+        return _factors(module, maker.operation, 0, divides) + _factors(module, maker.operation, 1, other)
+    return [_factor(value)._replace(divides=divides)]
+
+
+def _squared_differences(module: ir.Module, factors: Sequence[_Factor], summed: frozenset[int]) -> _Terms | None:
+    """Returns terms that are squares of differences, with factors that vary in summed dimensions only; None for others."""
+    squared = [each for each in factors if _maker(each.value) == "stablehlo.subtract" and not each.divides]
+    scales = [each for each in factors if each not in squared]
+    if len(squared) != 2 or squared[0] != squared[1] or any({*each.dimensions} - summed for each in scales):
+        return None
+    subtraction = squared[0].value.owner.operation
+    left, right = (_factor(_operand(module, subtraction, number)) for number in range(2))
+    order = squared[0].dimensions
+    left, right = (each._replace(dimensions=tuple(order[d] for d in each.dimensions)) for each in (left, right))
+    return _Terms(left, right, scales, scales, are_differences=True)
+
+
+def _products(factors: Sequence[_Factor]) -> _Terms | None:
+    """Returns terms that are products of the two arrays with the most dimensions, if each other factor varies in dimensions of one of them."""
+    numbers = [number for number, each in enumerate(factors) if not each.divides]
+    size: Callable[[int], int] = lambda number: len(factors[number].dimensions)  # noqa: E731
+    first = max(numbers, key=size, default=None)
+    if first is None:
+        return None
+    of_first = {*factors[first].dimensions}
+    second = max((n for n in numbers if {*factors[n].dimensions} - of_first), key=size, default=None)
+    if second is None:
+        return None
+    left, right = (factors[number] for number in sorted((first, second)))
+    scales: tuple[list[_Factor], list[_Factor]] = ([], [])
+    for number, each in enumerate(factors):
+        if number not in (first, second):
+            fitting = [side for side, of in enumerate((left, right)) if {*each.dimensions} <= {*of.dimensions}]
+            if not fitting:
+                return None
+            scales[fitting[0]].append(each)
+    return _Terms(left, right, *scales, are_differences=False)
+
+
 def _factor(value: Any) -> _Factor:
-    """Returns the array that an operand of the product repeats, without dimensions of one element."""
-    shape = ir.RankedTensorType(value.type).shape
+    """Returns the array that a value repeats, without dimensions of one element."""
+    shape = shape_of(value)
     here = tuple(d for d, size in enumerate(shape) if size > 1)
     maker = _maker(value)
     if maker == "stablehlo.broadcast_in_dim":
@@ -80,7 +165,7 @@ def _factor(value: Any) -> _Factor:
         return _Factor(inner.value, tuple(order[d] for d in inner.dimensions))
     if maker == "stablehlo.reshape":
         operand = value.owner.operands[0]
-        before = ir.RankedTensorType(operand.type).shape
+        before = shape_of(operand)
         kept = [d for d, size in enumerate(before) if size > 1]
         if [before[d] for d in kept] == [shape[d] for d in here]:
             inner = _factor(operand)
@@ -90,22 +175,68 @@ def _factor(value: Any) -> _Factor:
     return _Factor(value, here)
 
 
-def _squeezed(factor: _Factor, before: Any) -> _Factor:
-    """Returns a factor whose array has no dimensions of one element, made in front of an operation."""
-    type_ = ir.RankedTensorType(factor.value.type)
-    if len(type_.shape) == len(factor.dimensions):
-        return factor
-    squeezed = ir.RankedTensorType.get([size for size in type_.shape if size > 1], type_.element_type)
-    made = ir.Operation.create(
-        "stablehlo.reshape", [squeezed], [factor.value], loc=before.location, ip=ir.InsertionPoint(before)
+def _scaled(build: Builder, factor: _Factor, scales: Sequence[_Factor], element_type: Any) -> _Factor:
+    """Returns an array of an element type, without dimensions of one element, times its further factors."""
+    squeezed = [
+        build.convert(build.reshape(each.value, [n for n in shape_of(each.value) if n > 1]), element_type)
+        for each in (factor, *scales)
+    ]
+    value = squeezed[0]
+    for scale, number in zip(scales, squeezed[1:], strict=True):
+        places = ir.DenseI64ArrayAttr.get([factor.dimensions.index(d) for d in scale.dimensions])
+        repeated = build.create("broadcast_in_dim", value.type, number, broadcast_dimensions=places)
+        value = build.create(
+            "divide" if scale.divides else "multiply", ir.RankedTensorType(value.type), value, repeated
+        )
+    return _Factor(value, factor.dimensions)
+
+
+def _product(build: Builder, left: _Factor, right: _Factor, summed: frozenset[int], element_type: Any) -> Any:
+    """Returns the matrix product of two arrays, with its dimensions in the order of the terms."""
+    shared = [d for d in left.dimensions if d in right.dimensions]
+    batch, contracted = ([d for d in shared if (d in summed) == is_summed] for is_summed in (False, True))
+    free = [[d for d in each.dimensions if d not in shared] for each in (left, right)]
+    places = [[[each.dimensions.index(d) for d in group] for each in (left, right)] for group in (batch, contracted)]
+    (left_batch, right_batch), (left_contracted, right_contracted) = places
+    numbers = ir.Attribute.parse(
+        f"#stablehlo.dot<lhs_batching_dimensions = {left_batch}, rhs_batching_dimensions = {right_batch},"
+        f" lhs_contracting_dimensions = {left_contracted}, rhs_contracting_dimensions = {right_contracted}>"
     )
-    return _Factor(made.results[0], factor.dimensions)
+    sizes = {d: n for each in (left, right) for d, n in zip(each.dimensions, shape_of(each.value), strict=True)}
+    order = [*batch, *free[0], *free[1]]
+    type_ = ir.RankedTensorType.get([sizes[d] for d in order], element_type)
+    made = build.create("dot_general", type_, left.value, right.value, dot_dimension_numbers=numbers)
+    return build.transpose(made, [order.index(d) for d in sorted(order)])
 
 
-def _without_conversions(value: Any) -> Any:
-    while _maker(value) == "stablehlo.convert":
-        value = value.owner.operands[0]
-    return value
+def _squares(
+    build: Builder,
+    array: _Factor,
+    scaled: _Factor,
+    summed: frozenset[int],
+    zero: Any,
+    type_: Any,
+    wanted: Sequence[int],
+) -> Any:
+    """Returns the sums of the squares of an array, repeated in the dimensions that only the other array has.
+
+    Args:
+      build: builds the operations.
+      array: the array.
+      scaled: the array times the further factors.
+      summed: the summed dimensions.
+      zero: the number 0.
+      type_: the type of the result.
+      wanted: the dimensions of the result.
+    """
+    squared = build.create("multiply", ir.RankedTensorType(array.value.type), scaled.value, array.value)
+    squared = build.convert(squared, type_.element_type)
+    removed = ir.DenseI64ArrayAttr.get([n for n, d in enumerate(array.dimensions) if d in summed])
+    kept = [d for d in array.dimensions if d not in summed]
+    shape = [n for d, n in zip(array.dimensions, shape_of(squared), strict=True) if d in kept]
+    sums = build.like("reduce", squared, shape, zero, reduction="stablehlo.add", dimensions=removed)
+    places = ir.DenseI64ArrayAttr.get([wanted.index(d) for d in kept])
+    return build.create("broadcast_in_dim", type_, sums, broadcast_dimensions=places)
 
 
 def _maker(value: Any) -> str:

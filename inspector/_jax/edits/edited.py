@@ -59,6 +59,7 @@ from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
+_REDUCTIONS = frozenset({"stablehlo.reduce"})
 _PERMUTES = frozenset({"stablehlo.collective_permute"})
 
 
@@ -233,8 +234,11 @@ def _use_default_precision(module: ir.Module, op_names: Collection[str], stacks:
 
 
 def _contract_sums(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
-    """Replaces sums of elementwise products by matrix products."""
-    return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names, stacks))
+    """Replaces sums of elementwise products, or of squared differences, by matrix products."""
+    inline_calls(
+        module, main_of(module), _REDUCTIONS, op_names, in_loops=False
+    )  # the terms may be arguments of a function
+    return contract_sums(module, _named(module, _REDUCTIONS, op_names, stacks))
 
 
 def _defer_collectives(module: ir.Module, op_names: Collection[str]) -> int:

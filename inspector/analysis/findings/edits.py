@@ -312,7 +312,7 @@ class DefaultPrecision:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContractSums:
-    """Computes sums of elementwise products of two arrays as matrix products.
+    """Computes sums of elementwise products of two arrays, or of squares of their differences, as matrix products.
 
     Attributes:
       op_names: JAX's names of the sums.

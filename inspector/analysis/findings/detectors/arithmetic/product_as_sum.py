@@ -149,12 +149,7 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
     return subject.finding(
         KIND, title, f"{scales}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
         caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
-        edits=None if any(each.is_distance or each.is_scaled or each.is_masked for each in sums) else (
-            ContractSums(
-                tuple(dict.fromkeys(each.name for each in sums)),
-                stacks_of(each.value.instruction.frames for each in sums),
-            ),
-        ),
+        edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums)), stacks_of(each.value.instruction.frames for each in sums)),),
     )  # fmt: skip
 
 
@@ -341,15 +336,16 @@ def _reduced(subject: Subject, each: SumOfProducts, kernel: str) -> tuple[int, .
     return max(found, key=math.prod, default=each.sizes)
 
 
-_TILE, _TILES_AT_ONCE, _LEAST_TERMS = 128 * 128, 128, 256
-"""XLA splits the terms of a product until as many tiles are computed at once, but no finer than this: compiles of 20 products for H100."""
+_TILE, _TILES_AT_ONCE, _FEWEST_PARTS = 128 * 128, 128, 4
+"""XLA computes this many tiles of a product at once at most, and splits the terms into no fewer parts: compiles of 108 products for an H100."""
 
 
 def _split(each: SumOfProducts, elements: int) -> int:
     """Returns the number of parts into which XLA for GPUs splits the terms of a product, a power of two."""
     terms = math.prod(each.sizes[d] for d in each.summed)
-    most = min(_TILES_AT_ONCE * _TILE / elements, terms / _LEAST_TERMS)
-    return 1 << max(0, int(math.log2(most))) if most >= 1 else 1
+    tiles = max(1.0, elements / _TILE)
+    parts = math.sqrt(terms / (2 * tiles))
+    return 1 << int(math.log2(max(1.0, min(parts, _TILES_AT_ONCE / tiles)))) if parts >= _FEWEST_PARTS else 1
 
 
 def _moved_bytes(each: SumOfProducts, factor: Value) -> float:
@@ -415,6 +411,9 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[s
             if not _is_read_by_fusions(subject, kernels):
                 # The product is written, and read to add the sums of squares.
                 squared += 2 * each.value.instruction.shape.byte_size
+            elements = int(own * math.prod(each.value.instruction.shape.dimensions))
+            parts = _split(each, elements) if subject.compiled.program.platform == "gpu" else 1
+            squared += 2 * 4 * elements * parts if parts > 1 else 0
             per_product += squared / peak.memory_bytes_per_s
         needed += own * per_product * _executions(subject, kernels)
     return kernels, max(0.0, 1 - needed / spent) if spent else 0.0
