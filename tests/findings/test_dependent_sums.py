@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
+from tests.findings.examined import peak
 from tests.findings.recorded import GPU, TPU
 from tests.findings.sharded import array, manual
 
@@ -70,6 +72,43 @@ def test_a_variance_that_waits_for_the_mean(target: str) -> None:
     assert not _found(after)
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
     assert 0.5 * saved_s < finding.gain_s < 1.2 * saved_s
+    assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.02)
+
+
+def scaled_by_hand(x: Any) -> Any:
+    mean = lax.psum(x.sum(0), "d") / (8 * x.shape[0])
+    variance = lax.psum(((x - mean) ** 2).sum(0) * 0.25, "d") * 0.5
+    return (x - mean) * lax.rsqrt(variance + 1e-5)
+
+
+def with_kept_dimensions(x: Any) -> Any:
+    mean = lax.pmean(x.mean(0, keepdims=True), "d")
+    variance = lax.pmean(jnp.square(x - mean).mean(0, keepdims=True), "d")
+    return (x - mean) * lax.rsqrt(variance + 1e-5)
+
+
+def normalize_with(x: Any, mean: Any) -> Any:
+    return (x - mean) * lax.rsqrt(lax.pmean(jnp.square(x - mean).mean(0), "d") + 1e-5)
+
+
+def in_a_function(x: Any) -> Any:
+    return jax.jit(normalize_with)(x, lax.pmean(x.mean(0), "d"))
+
+
+def in_bfloat16(x: Any) -> Any:
+    """The sums are in float32."""
+    return two_sums(x.astype(jnp.bfloat16).astype(jnp.float32))
+
+
+@pytest.mark.parametrize("normalized", [two_sums, scaled_by_hand, with_kept_dimensions, in_a_function, in_bfloat16])
+def test_the_changed_program_computes_the_same(normalized: Any) -> None:
+    compiled = inspector.lower(_in_layers(normalized), X).compile(target="cpu:8")
+    findings = compiled.findings(peak(GPU), kinds=[KIND])
+    (finding,) = *findings, *findings.folded
+    proof = finding.prove(run=True)
+    assert proof.values in ("equal results", "results agree within 1e-04")
+    assert proof.compiled is not None
+    assert proof.compiled.hlo != compiled.hlo
 
 
 @pytest.mark.parametrize("normalized", [one_sum, of_other_values, of_products, of_absolute_differences])

@@ -409,7 +409,9 @@ def test_sums_where_a_condition_holds(target: str) -> None:
     by_hand = lambda x, group: jax.nn.one_hot(group, GROUPS, dtype=x.dtype).T @ x  # noqa: E731
     before, after = (inspector.lower(fun, *ROWS).compile(target=target) for fun in (masked, by_hand))
     saved_s = before.roofline().total.least_s - after.roofline().total.least_s
-    assert 0.2 * saved_s < finding.gain_s < 1.05 * saved_s  # JAX 0.12 computes the condition in the kernel of the product
+    assert (
+        0.2 * saved_s < finding.gain_s < 1.05 * saved_s
+    )  # JAX 0.12 computes the condition in the kernel of the product
     assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.02)
 
 

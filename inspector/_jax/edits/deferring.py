@@ -70,7 +70,7 @@ def _scales(user: Any, number: int) -> bool:
     """Reports whether an operation multiplies or divides an operand by a constant."""
     if user.name != "stablehlo.multiply" and (user.name != "stablehlo.divide" or number != 0):
         return False
-    return _constant_behind(user.operands[1 - number]) is not None
+    return constant_behind(user.operands[1 - number]) is not None
 
 
 def _widens(user: Any) -> bool:
@@ -84,7 +84,7 @@ def _widens(user: Any) -> bool:
     return bool(before < after)
 
 
-def _constant_behind(value: Any) -> Any | None:
+def constant_behind(value: Any) -> Any | None:
     """Returns the constant that a value is, also if it is broadcast; None for others."""
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _UNIT_DIMENSIONS:
         value = value.owner.operation.operands[0]
@@ -94,7 +94,7 @@ def _constant_behind(value: Any) -> Any | None:
 
 def is_zero(value: Any) -> bool:
     """Reports whether an array is a constant that has only zeros."""
-    constant = _constant_behind(value)
+    constant = constant_behind(value)
     if constant is None:
         return False
     number: Any = ir.DenseElementsAttr(constant.attributes["value"])

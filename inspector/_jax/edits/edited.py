@@ -53,12 +53,14 @@ from inspector._jax.edits.signatures import (
 from inspector._jax.edits.single_floats import narrow_floats
 from inspector._jax.edits.slice_updates import update_slices
 from inspector._jax.edits.top_k import sorts_to_top_k
+from inspector._jax.edits.variances import sum_squares
 from inspector._jax.modules import stablehlo
 from inspector.errors import ModuleError
 from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
+_SUMS = frozenset({"stablehlo.all_reduce"})
 _REDUCTIONS = frozenset({"stablehlo.reduce"})
 _PERMUTES = frozenset({"stablehlo.collective_permute"})
 
@@ -256,6 +258,12 @@ def _combine_collectives(
     return combine_collectives(each for each in named if not groups or device_groups(module, each) in (wanted, None))
 
 
+def _sum_squares(module: ir.Module, op_names: Collection[str], stacks: Stacks = ()) -> int:
+    """Computes variances over devices from sums of squares."""
+    inline_calls(module, main_of(module), _SUMS, op_names, in_loops=False)
+    return sum_squares(module, _named(module, _SUMS, op_names, stacks))
+
+
 def _replace_rings(
     module: ir.Module, op_names: Collection[str], call: str, is_chunked: bool, stacks: Stacks = ()
 ) -> int:
@@ -380,6 +388,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "HoistCollectives": _hoist_collectives,
     "DeferCollectives": _defer_collectives,
     "CombineCollectives": _combine_collectives,
+    "SumSquares": _sum_squares,
     "ReplaceRings": _replace_rings,
     "KeepOwnParts": _keep_own_parts,
     "ReduceParts": _reduce_parts,

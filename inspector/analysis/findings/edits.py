@@ -198,6 +198,19 @@ class CombineCollectives:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SumSquares:
+    """Computes variances over devices from sums of squares, which do not depend on the mean.
+
+    Attributes:
+      op_names: JAX's names of the all-reduces of the squared differences.
+      stacks: their call stacks; () for all with the names.
+    """
+
+    op_names: tuple[str, ...]
+    stacks: tuple[Stack, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReplaceRings:
     """Replaces rings of `ppermute`s by one collective each.
 
@@ -500,6 +513,7 @@ Edit = (
     | HoistCollectives
     | DeferCollectives
     | CombineCollectives
+    | SumSquares
     | ReplaceRings
     | KeepOwnParts
     | ReduceParts

@@ -5,12 +5,13 @@ The sums of the values and of their squares do not depend on each other, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, is_scale, moved_from
 from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.edits import SumSquares, stacks_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -37,11 +38,11 @@ def dependent_sums(subject: Subject, kind: str) -> Iterator[Finding]:
         if len(exchanges) == 2 * len(sums):
             exchanges = exchanges[1::2]  # the means have the same line and size
         if exchanges:
-            yield _finding(subject, kind, sums[0], exchanges)
+            yield _finding(subject, kind, sums, exchanges)
 
 
-def _finding(subject: Subject, kind: str, second: Value, exchanges: list[Exchange]) -> Finding:
-    first, frames = _sum_of_squares(second), second.instruction.frames
+def _finding(subject: Subject, kind: str, sums: Sequence[Value], exchanges: list[Exchange]) -> Finding:
+    first, frames = _sum_of_squares(sums[0]), sums[0].instruction.frames
     is_one, size = len(exchanges) == 1, max(each.collective.operand_bytes for each in exchanges)
     before = "" if first is None else subject.at_line(first.instruction.frames)
     title = (
@@ -56,6 +57,7 @@ def _finding(subject: Subject, kind: str, second: Value, exchanges: list[Exchang
     return subject.finding(
         kind, title, remedy, saved={each.holder: 1.0 for each in exchanges}, frames=frames, gain_source="the speed and latency of the links",
         caution=_CANCELLATION,
+        edits=(SumSquares(tuple(dict.fromkeys(map(full_name, sums))), stacks_of(each.instruction.frames for each in sums)),),
     )  # fmt: skip
 
 
