@@ -21,6 +21,12 @@ def element_type_of(value: Any) -> Any:
     return ir.RankedTensorType(value.type).element_type
 
 
+def adds(operation: Any) -> bool:
+    """Reports whether the region of a reduction or a collective adds up two values."""
+    names = [each.operation.name for each in operation.regions[0].blocks[0].operations]
+    return names == ["stablehlo.add", "stablehlo.return"]
+
+
 def integer(number: int) -> Any:
     """Returns an attribute of 64 bits."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.building import Builder, element_type_of, shape_of
+from inspector._jax.edits.building import Builder, adds, element_type_of, shape_of
 from inspector._jax.edits.deferring import is_zero
 from inspector._jax.edits.hoisting import inline_callee
 
@@ -54,7 +54,7 @@ def contract_sums(module: ir.Module, reductions: Iterable[Any]) -> int:
 
 
 def _contract(module: ir.Module, reduction: Any) -> bool:
-    if len(reduction.operands) != 2:
+    if len(reduction.operands) != 2 or not is_zero(reduction.operands[1]) or not adds(reduction):
         return False
     user, number = _past_conversions(module, reduction, 0)
     summed = frozenset(ir.DenseI64ArrayAttr(reduction.attributes["dimensions"]))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as dialect
 
 from inspector._jax.edits.building import Builder, element_type_of, shape_of
 
@@ -57,13 +58,19 @@ def _cut_apart(cut: Any, columns: Sequence[int], products: dict[Any, Any]) -> An
     if width != devices * count * size or matrix != [*rows, devices * size] or number is None:
         return None
     build, maker = Builder(cut), None if isinstance(whole.owner, ir.Block) else whole.owner.operation
-    if maker is None or maker.name != "stablehlo.dot_general":
+    if maker is None or maker.name != "stablehlo.dot_general" or not _has_columns(maker):
         apart = build.reshape(whole, [*rows, *columns])
     else:
         if whole not in products:
             products[whole] = _product(maker, columns)
         apart = products[whole]
     return build.reshape(build.part(apart, len(rows) + 1, number, number + 1), matrix)
+
+
+def _has_columns(product: Any) -> bool:
+    """Reports whether the last dimension of a product is that of a matrix on the right."""
+    numbers = dialect.DotDimensionNumbers(product.attributes["dot_dimension_numbers"])
+    return len(shape_of(product.operands[1])) == 2 and [*numbers.rhs_contracting_dimensions] == [0]
 
 
 def _product(product: Any, columns: Sequence[int]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from inspector._jax.edits.building import Builder, element_type_of, shape_of
+from inspector._jax.edits.building import Builder, adds, element_type_of, shape_of
 from inspector._jax.edits.deferring import constant_behind
 from inspector._jax.edits.device_groups import device_groups
 
@@ -71,11 +71,11 @@ def _sum_squares(module: ir.Module, second: Any) -> bool:
 def _sum_of(module: ir.Module, all_reduce: Any) -> _Sum | None:
     """Returns the sum of floats that an all-reduce adds up; None for others."""
     groups = device_groups(module, all_reduce)
-    if groups is None or len(all_reduce.operands) != 1 or not _adds(all_reduce):
+    if groups is None or len(all_reduce.operands) != 1 or not adds(all_reduce):
         return None
     local, scale = _unscaled(all_reduce.operands[0])
     reduction = _maker(local)
-    if reduction is None or reduction.name != "stablehlo.reduce" or len(reduction.results) != 1 or not _adds(reduction):
+    if reduction is None or reduction.name != "stablehlo.reduce" or len(reduction.results) != 1 or not adds(reduction):
         return None
     if not isinstance(element_type_of(local), ir.FloatType):
         return None
@@ -126,11 +126,6 @@ def _number(value: Any) -> float | None:
         return None
     values: Any = ir.DenseElementsAttr(constant.attributes["value"])
     return float(values.get_splat_value().value) if values.is_splat else None
-
-
-def _adds(operation: Any) -> bool:
-    names = [each.operation.name for each in operation.regions[0].blocks[0].operations]
-    return names == ["stablehlo.add", "stablehlo.return"]
 
 
 def _maker(value: Any) -> Any | None:

@@ -141,7 +141,8 @@ def _is_with_argument(product: Value) -> bool:
     while weight.opcode in ("convert", "copy"):
         weight = weight.operands[0]
     return (
-        weight.opcode in ("parameter", "get-tuple-element", "dynamic-slice", "reshape")
+        [*product.instruction.proto.dot_dimension_numbers.rhs_contracting_dimensions] == [0]
+        and weight.opcode in ("parameter", "get-tuple-element", "dynamic-slice", "reshape")
         and len(product.instruction.operands[1].shape.dimensions) == _MATRIX
         and weight.shape.dimensions[-1:] == product.instruction.shape.dimensions[-1:]
     )
