@@ -21,6 +21,7 @@ from tests.findings.sharded import array
 F32 = jnp.float32
 X, W = jax.ShapeDtypeStruct((256, 128), F32), jax.ShapeDtypeStruct((128, 512), F32)
 HALF = jax.ShapeDtypeStruct((1024, 128), jnp.bfloat16)
+BYTES = jax.ShapeDtypeStruct((256, 256), jnp.int8)
 POINTS = jax.ShapeDtypeStruct((256, 3), F32)
 BATCHES = jax.ShapeDtypeStruct((4, 512, 256), F32)
 HEADS = jax.ShapeDtypeStruct((4, 256, 64), F32)
@@ -94,6 +95,10 @@ def test_sums_of_products(fun: Any, args: tuple[Any, ...], names: str, remedy: s
         (lambda x, c: ((x[:, None] - c[None]) ** 2).sum(-1), (POINTS, POINTS)),  # short sums
         (lambda x, w: (x[:, :, None] * w[None])[:, :4].sum(1), (X, W)),  # short sums
         (lambda x, w: (x[:, :, None] * w[None]).sum((1, 2)), (X, W)),  # less work as a sum first
+        (lambda x, w: (x[:, :, None] * w[None]).astype(jnp.int32).astype(F32).sum(1), (X, W)),  # rounded products
+        (lambda x, w: (x * w[None, :, :1].T).astype(F32).sum(1), (BYTES, BYTES)),  # products of bytes overflow
+        (lambda x, w: jax.lax.reduce(x[:, :, None] * w[None], 5.0, jax.lax.add, (1,)), (X, W)),
+        (lambda x, w: (jnp.broadcast_to(x[..., None, None], (256, 128, 512, 5)) * w[None, ..., None]).sum(1), (X, W)),
     ],
 )
 def test_other_sums(fun: Any, args: tuple[Any, ...]) -> None:
@@ -181,6 +186,9 @@ EDITED = (
     (lambda x, y, scale: (x[:, None] * y[None] / (1 + scale**2)).sum(-1), (X, X, SCALE), None),
     (lambda x, y: (x[:, None] * y[None] / (1 + y.sum(-1) ** 2)[None, :, None] / 3).sum(-1), (X, X), None),
     (masked, ROWS, None),
+    (lambda x, y: ((x[:, None, None] - y[None, :, None]) ** 2).sum(-1), (X, X), None),
+    (lambda x, w: (x.astype(jnp.int32).astype(F32)[:, :, None] * w[None]).sum(1), (X, W), None),
+    (lambda x, w: (x.astype(jnp.int8).astype(F32)[:, :, None] * w[None]).sum(1), (X, W), None),
 )
 
 

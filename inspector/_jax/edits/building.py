@@ -28,7 +28,7 @@ def adds(operation: Any) -> bool:
 
 
 def integer(number: int) -> Any:
-    """Returns an attribute of 64 bits."""
+    """Returns a 64-bit integer attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
 
 
@@ -36,13 +36,24 @@ class Builder:
     """Builds operations in front of another one."""
 
     def __init__(self, anchor: Any, location: Any = None) -> None:
-        """Arguments: the operation in front of which others are built, and their location; by default, that of the operation."""
+        """Stores the place.
+
+        Args:
+          anchor: the operation in front of which others are built.
+          location: their location; by default, that of the operation.
+        """
         self._place, self._location = ir.InsertionPoint(anchor), location or anchor.location
+
+    @classmethod
+    def behind(cls, operation: Any) -> Builder:
+        """Returns a builder of operations right behind another one, with its location."""
+        operations = [each.operation for each in operation.block.operations]
+        return cls(operations[operations.index(operation) + 1], operation.location)
 
     def create(
         self, name: str, type_: Any, *operands: Any, attributes: Any = None, reduction: str = "", **more: Any
     ) -> Any:
-        """Returns the result of a new operation of StableHLO.
+        """Builds an operation of StableHLO and returns its result.
 
         Args:
           name: its name, without the dialect.
@@ -103,7 +114,7 @@ class Builder:
         return self.like("concatenate", first, shape, *rest, dimension=integer(dimension))
 
     def part(self, value: Any, dimension: int, start: int, end: int) -> Any:
-        """Returns a part of a value along a dimension."""
+        """Returns a slice of a value along a dimension."""
         shape, array = shape_of(value), ir.DenseI64ArrayAttr.get
         starts = [start if d == dimension else 0 for d in range(len(shape))]
         ends = [end if d == dimension else size for d, size in enumerate(shape)]

@@ -15,21 +15,8 @@ from jaxlib.mlir import ir
 
 from inspector._jax.edits.building import Builder, adds, element_type_of, shape_of
 from inspector._jax.edits.deferring import is_zero
+from inspector._jax.edits.factors import Factor, dimensions_of, factor_of, is_float, maker_of
 from inspector._jax.edits.hoisting import inline_callee
-
-
-class _Factor(NamedTuple):
-    """A factor of the terms, or a divisor.
-
-    Attributes:
-      value: the array that is repeated.
-      dimensions: for each dimension of `value` with more than one element, its dimension in the array of the terms.
-      divides: True for a divisor.
-    """
-
-    value: Any
-    dimensions: tuple[int, ...]
-    divides: bool = False
 
 
 class _Terms(NamedTuple):
@@ -41,10 +28,10 @@ class _Terms(NamedTuple):
       are_differences: whether squares of differences are summed.
     """
 
-    left: _Factor
-    right: _Factor
-    left_scales: Sequence[_Factor]
-    right_scales: Sequence[_Factor]
+    left: Factor
+    right: Factor
+    left_scales: Sequence[Factor]
+    right_scales: Sequence[Factor]
     are_differences: bool
 
 
@@ -63,7 +50,10 @@ def _contract(module: ir.Module, reduction: Any) -> bool:
     product = user.operands[number]
     if terms is None or not _are_contracted(terms.left.dimensions, terms.right.dimensions, summed):
         return False
-    build, sizes = Builder(reduction), shape_of(product)
+    wanted = [d for d in dimensions_of(product) if d not in summed]
+    if {*wanted} - {*terms.left.dimensions, *terms.right.dimensions}:
+        return False
+    build = Builder(reduction)
     is_plain = not terms.are_differences and not terms.left_scales and not terms.right_scales
     types = {element_type_of(each.value) for each in (terms.left, terms.right)}
     element_type = types.pop() if is_plain and len(types) == 1 else element_type_of(product)
@@ -73,7 +63,6 @@ def _contract(module: ir.Module, reduction: Any) -> bool:
         for each, scales in ((terms.left, terms.left_scales), (terms.right, terms.right_scales))
     ]
     result = ir.RankedTensorType(reduction.results[0].type)
-    wanted = [d for d, size in enumerate(sizes) if size > 1 and d not in summed]
     made = _product(build, scaled[0], arrays[1] if terms.are_differences else scaled[1], summed, result.element_type)
     if terms.are_differences:
         type_ = ir.RankedTensorType(made.type)
@@ -86,53 +75,65 @@ def _contract(module: ir.Module, reduction: Any) -> bool:
 
 
 def _are_contracted(left: Collection[int], right: Collection[int], summed: frozenset[int]) -> bool:
-    """Reports whether all summed dimensions are those of both arrays."""
+    """Reports whether both arrays have all summed dimensions."""
     return bool(summed) and summed <= {*left} & {*right}
 
 
 def _operand(module: ir.Module, user: Any, number: int) -> Any:
     """Returns an operand. A call that makes it is inlined."""
-    while _maker(user.operands[number]) == "func.call":
-        inline_callee(module, user.operands[number].owner.operation)
+    while (maker := maker_of(user.operands[number])) is not None and maker.name == "func.call":
+        inline_callee(module, maker)
     return user.operands[number]
 
 
 def _past_conversions(module: ir.Module, user: Any, number: int) -> tuple[Any, int]:
     """Returns the operation that takes an operand before it is converted, and the number of the operand."""
-    while _maker(_operand(module, user, number)) == "stablehlo.convert":
-        user, number = user.operands[number].owner.operation, 0
+    while (maker := maker_of(_operand(module, user, number))) is not None and maker.name == "stablehlo.convert":
+        if not is_float(maker.results[0]) or not is_float(maker.operands[0]):
+            break
+        user, number = maker, 0
     return user, number
 
 
-def _factors(module: ir.Module, user: Any, number: int, divides: bool = False) -> list[_Factor]:
+def _factors(module: ir.Module, user: Any, number: int, divides: bool = False) -> list[Factor]:
     """Returns the factors and divisors of an operand."""
     user, number = _past_conversions(module, user, number)
     value = user.operands[number]
-    maker, kind = value.owner, _maker(value)
-    if kind == "chlo.square":
-        return 2 * _factors(module, maker.operation, 0, divides)
-    if kind == "stablehlo.select" and is_zero(_factor(maker.operands[2]).value):
-        return [_factor(maker.operands[0])._replace(divides=divides), *_factors(module, maker.operation, 1, divides)]
-    if kind in ("stablehlo.multiply", "stablehlo.divide"):
-        other = divides ^ (kind == "stablehlo.divide")
-        return _factors(module, maker.operation, 0, divides) + _factors(module, maker.operation, 1, other)
-    return [_factor(value)._replace(divides=divides)]
+    maker = maker_of(value) if is_float(value) else None
+    if maker is not None and maker.name == "chlo.square":
+        return 2 * _factors(module, maker, 0, divides)
+    if (
+        maker is not None
+        and maker.name == "stablehlo.select"
+        and not divides
+        and is_zero(factor_of(maker.operands[2]).value)
+    ):
+        return [factor_of(maker.operands[0]), *_factors(module, maker, 1)]
+    if maker is not None and maker.name in ("stablehlo.multiply", "stablehlo.divide"):
+        other = divides ^ (maker.name == "stablehlo.divide")
+        return _factors(module, maker, 0, divides) + _factors(module, maker, 1, other)
+    return [factor_of(value)._replace(divides=divides)]
 
 
-def _squared_differences(module: ir.Module, factors: Sequence[_Factor], summed: frozenset[int]) -> _Terms | None:
+def _squared_differences(module: ir.Module, factors: Sequence[Factor], summed: frozenset[int]) -> _Terms | None:
     """Returns terms that are squares of differences, with factors that vary in summed dimensions only; None for others."""
-    squared = [each for each in factors if _maker(each.value) == "stablehlo.subtract" and not each.divides]
+    makers = [maker_of(each.value) for each in factors]
+    squared = [
+        each
+        for each, maker in zip(factors, makers, strict=True)
+        if maker is not None and maker.name == "stablehlo.subtract" and not each.divides
+    ]
     scales = [each for each in factors if each not in squared]
     if len(squared) != 2 or squared[0] != squared[1] or any({*each.dimensions} - summed for each in scales):
         return None
     subtraction = squared[0].value.owner.operation
-    left, right = (_factor(_operand(module, subtraction, number)) for number in range(2))
-    order = squared[0].dimensions
+    left, right = (factor_of(_operand(module, subtraction, number)) for number in range(2))
+    order = dict(zip(dimensions_of(squared[0].value), squared[0].dimensions, strict=True))
     left, right = (each._replace(dimensions=tuple(order[d] for d in each.dimensions)) for each in (left, right))
     return _Terms(left, right, scales, scales, are_differences=True)
 
 
-def _products(factors: Sequence[_Factor]) -> _Terms | None:
+def _products(factors: Sequence[Factor]) -> _Terms | None:
     """Returns terms that are products of the two arrays with the most dimensions, if each other factor varies in dimensions of one of them."""
     numbers = [number for number, each in enumerate(factors) if not each.divides]
     size: Callable[[int], int] = lambda number: len(factors[number].dimensions)  # noqa: E731
@@ -144,7 +145,7 @@ def _products(factors: Sequence[_Factor]) -> _Terms | None:
     if second is None:
         return None
     left, right = (factors[number] for number in sorted((first, second)))
-    scales: tuple[list[_Factor], list[_Factor]] = ([], [])
+    scales: tuple[list[Factor], list[Factor]] = ([], [])
     for number, each in enumerate(factors):
         if number not in (first, second):
             fitting = [side for side, of in enumerate((left, right)) if {*each.dimensions} <= {*of.dimensions}]
@@ -154,28 +155,7 @@ def _products(factors: Sequence[_Factor]) -> _Terms | None:
     return _Terms(left, right, *scales, are_differences=False)
 
 
-def _factor(value: Any) -> _Factor:
-    """Returns the array that a value repeats, without dimensions of one element."""
-    shape = shape_of(value)
-    here = tuple(d for d, size in enumerate(shape) if size > 1)
-    maker = _maker(value)
-    if maker == "stablehlo.broadcast_in_dim":
-        order = [*ir.DenseI64ArrayAttr(value.owner.attributes["broadcast_dimensions"])]
-        inner = _factor(value.owner.operands[0])
-        return _Factor(inner.value, tuple(order[d] for d in inner.dimensions))
-    if maker == "stablehlo.reshape":
-        operand = value.owner.operands[0]
-        before = shape_of(operand)
-        kept = [d for d, size in enumerate(before) if size > 1]
-        if [before[d] for d in kept] == [shape[d] for d in here]:
-            inner = _factor(operand)
-            return _Factor(inner.value, tuple(here[kept.index(d)] for d in inner.dimensions))
-    if maker == "stablehlo.convert":
-        return _factor(value.owner.operands[0])
-    return _Factor(value, here)
-
-
-def _scaled(build: Builder, factor: _Factor, scales: Sequence[_Factor], element_type: Any) -> _Factor:
+def _scaled(build: Builder, factor: Factor, scales: Sequence[Factor], element_type: Any) -> Factor:
     """Returns an array of an element type, without dimensions of one element, times its further factors."""
     squeezed = [
         build.convert(build.reshape(each.value, [n for n in shape_of(each.value) if n > 1]), element_type)
@@ -188,10 +168,10 @@ def _scaled(build: Builder, factor: _Factor, scales: Sequence[_Factor], element_
         value = build.create(
             "divide" if scale.divides else "multiply", ir.RankedTensorType(value.type), value, repeated
         )
-    return _Factor(value, factor.dimensions)
+    return Factor(value, factor.dimensions)
 
 
-def _product(build: Builder, left: _Factor, right: _Factor, summed: frozenset[int], element_type: Any) -> Any:
+def _product(build: Builder, left: Factor, right: Factor, summed: frozenset[int], element_type: Any) -> Any:
     """Returns the matrix product of two arrays, with its dimensions in the order of the terms."""
     shared = [d for d in left.dimensions if d in right.dimensions]
     batch, contracted = ([d for d in shared if (d in summed) == is_summed] for is_summed in (False, True))
@@ -211,8 +191,8 @@ def _product(build: Builder, left: _Factor, right: _Factor, summed: frozenset[in
 
 def _squares(
     build: Builder,
-    array: _Factor,
-    scaled: _Factor,
+    array: Factor,
+    scaled: Factor,
     summed: frozenset[int],
     zero: Any,
     type_: Any,
@@ -237,9 +217,3 @@ def _squares(
     sums = build.like("reduce", squared, shape, zero, reduction="stablehlo.add", dimensions=removed)
     places = ir.DenseI64ArrayAttr.get([wanted.index(d) for d in kept])
     return build.create("broadcast_in_dim", type_, sums, broadcast_dimensions=places)
-
-
-def _maker(value: Any) -> str:
-    """Returns the name of the operation that makes a value; "" for the argument of a function."""
-    owner = value.owner
-    return str(owner.operation.name) if isinstance(owner, (ir.Operation, ir.OpView)) else ""

@@ -108,7 +108,11 @@ def edited(module: bytes, edits: Sequence[tuple[str, Mapping[str, EditValue]]], 
     """
     parsed = stablehlo.parse_stablehlo(module)
     with parsed.context, ir.Location.unknown(parsed.context):
-        places = sum(_EDITS[name](parsed, **arguments) for name, arguments in edits)
+        try:
+            places = sum(_EDITS[name](parsed, **arguments) for name, arguments in edits)
+        except Exception as error:  # a program that an edit does not know
+            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise ModuleError(f"The StableHLO could not be changed: {reason}") from error
         lifted = lift_constants(parsed, least_lifted_bytes) if least_lifted_bytes else []
         try:
             parsed.operation.verify()

@@ -285,13 +285,9 @@ class _ReducedParts(_Rows):
 
     def _combine(self, made: Any, opcode: str) -> None:
         """Combines a result of all devices."""
-        operations = [each.operation for each in made.block.operations]
-        after = operations[operations.index(made) + 1]
         collective, result = self._collective, made.results[0]
         peers = {n: collective.attributes[n] for n in collective.attributes if n != "all_gather_dim"}
-        combined = Builder(after, made.location).like(
-            "all_reduce", result, shape_of(result), attributes=peers, reduction=opcode
-        )
+        combined = Builder.behind(made).like("all_reduce", result, shape_of(result), attributes=peers, reduction=opcode)
         result.replace_all_uses_except(combined, combined.owner.operation)
 
     def _pick(self, pick: Any, dimension: int) -> None:

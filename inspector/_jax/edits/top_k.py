@@ -63,12 +63,7 @@ def _replace(sort: Any, k: int, *, is_last: bool, has_barrier: bool) -> bool:
             new = build.create("negate" if _is_float(type_) else "not", type_, new)
         wanted = ir.RankedTensorType(old.type)
         new = _padded(build, new, wanted.shape[dimension] - k, is_low=is_last)
-        if ir.RankedTensorType(new.type).element_type != wanted.element_type:
-            new = build.create(
-                "convert",
-                ir.RankedTensorType.get(ir.RankedTensorType(new.type).shape, wanted.element_type),
-                new,
-            )
+        new = build.convert(new, wanted.element_type)
         old.replace_all_uses_with(build.transpose(new, [order.index(d) for d in range(len(order))]))
     sort.erase()
     return True

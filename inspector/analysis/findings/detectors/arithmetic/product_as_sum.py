@@ -31,6 +31,7 @@ from inspector.support.units import counted, format_array
 KIND = "product-as-sum"
 _NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 _CANCELLATION = "Large numbers cancel, so that distances much smaller than the values lose digits and may be slightly negative: check the results."
+_NAN = "Where a value that the condition leaves out is infinite or NaN, the product is NaN: replace such values first."
 _SCALED_BOTH = (
     "{left}, {right} = {left} * scale, {right} * scale  # the square root of the other factors of each term\n"
 )
@@ -131,6 +132,7 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         for name, default, each in zip(names, ("a", "b"), first.factors, strict=True)
     )
     cautions = [_CANCELLATION] if first.is_distance else []
+    cautions += [_NAN] * first.is_masked
     if first.operand_type == "f32":
         cautions.append(
             "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
@@ -160,11 +162,11 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     if shape.is_tuple or shape.element_type not in _NAMES:
         return None
     adds = reduction.to_apply
-    if adds is None or adds.root.opcode != "add":
+    if adds is None or adds.root.opcode != "add" or not _is_number(value.operand(1), 0):
         return None
-    product = value.operand(0)
-    while product.instruction.opcode == "convert":
-        product = product.operand(0)
+    product = _past_conversions(value.operand(0))
+    if product.instruction.shape.element_type not in _NAMES:
+        return None
     if product.instruction.opcode not in ("multiply", "divide") and not _is_masked(product):
         return None
     sizes = product.instruction.shape.dimensions
@@ -177,6 +179,8 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     contracted = summed & left & right
     if not (contracted and left - right - summed and right - left - summed) or (summed - contracted):
         return None
+    if any(size > 1 and d not in left | right for d, size in enumerate(sizes)):
+        return None  # each sum is there several times
     sides = [math.prod(sizes[d] for d in group) for group in (contracted, left - right, right - left)]
     if min(sides) < _LEAST_SIDE:
         return None
@@ -186,9 +190,10 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
 
 def _factors(value: Value) -> tuple[list[Value], list[Value]]:
     """Returns the factors of a product, and its divisors."""
+    value = _past_conversions(value)
     opcode = value.instruction.opcode
-    if opcode == "convert":
-        return _factors(value.operand(0))
+    if value.instruction.shape.element_type not in _NAMES:
+        return [value], []
     if _is_masked(value):
         factors, divisors = _factors(value.operand(1))
         return [value.operand(0), *factors], divisors
@@ -198,6 +203,16 @@ def _factors(value: Value) -> tuple[list[Value], list[Value]]:
     if opcode == "divide":
         others, of_others = of_others, others
     return factors + others, divisors + of_others
+
+
+def _past_conversions(value: Value) -> Value:
+    """Follows a value through conversions between floats."""
+    while value.instruction.opcode == "convert":
+        before = value.operand(0)
+        if any(each.instruction.shape.element_type not in _NAMES for each in (before, value)):
+            break
+        value = before
+    return value
 
 
 def _is_masked(value: Value) -> bool:
@@ -243,7 +258,7 @@ def _varying(value: Value) -> tuple[frozenset[int], Value]:
         inner, array = _varying(value.operand(0))
         order = [*instruction.dimensions]
         return frozenset(order[d] for d in inner if sizes[order[d]] > 1), array
-    if instruction.opcode == "convert":
+    if instruction.opcode == "convert" and instruction.shape.element_type in _NAMES:
         return _varying(value.operand(0))
     if instruction.opcode == "reshape":
         before = [size for size in instruction.operands[0].shape.dimensions if size > 1]
@@ -337,7 +352,7 @@ def _reduced(subject: Subject, each: SumOfProducts, kernel: str) -> tuple[int, .
 
 
 _TILE, _TILES_AT_ONCE, _FEWEST_PARTS = 128 * 128, 128, 4
-"""XLA computes this many tiles of a product at once at most, and splits the terms into no fewer parts: compiles of 108 products for an H100."""
+"""The elements of a tile, the most tiles that XLA computes at once, and the fewest parts into which it splits the terms, from compiles of 108 products for an H100."""
 
 
 def _split(each: SumOfProducts, elements: int) -> int:
@@ -411,8 +426,8 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[s
             if not _is_read_by_fusions(subject, kernels):
                 # The product is written, and read to add the sums of squares.
                 squared += 2 * each.value.instruction.shape.byte_size
-            elements = int(own * math.prod(each.value.instruction.shape.dimensions))
-            parts = _split(each, elements) if subject.compiled.program.platform == "gpu" else 1
+            elements = math.prod(each.value.instruction.shape.dimensions)
+            parts = _split(each, int(own * elements)) if subject.compiled.program.platform == "gpu" else 1
             squared += 2 * 4 * elements * parts if parts > 1 else 0
             per_product += squared / peak.memory_bytes_per_s
         needed += own * per_product * _executions(subject, kernels)

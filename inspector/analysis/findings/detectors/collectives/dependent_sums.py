@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from inspector.analysis.collectives.collective import over
 from inspector.analysis.findings.at_line import is_same_line, lines_of
 from inspector.analysis.findings.before import full_name, is_scale, moved_from
-from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import SumSquares, stacks_of
 from inspector.analysis.findings.exchanges import Exchange
 from inspector.analysis.findings.finding import Finding
@@ -18,7 +18,6 @@ from inspector.analysis.findings.subject import Subject
 from inspector.hlo.source import Frame, merged_names, own_frame
 from inspector.support.units import format_bytes
 
-_MOST_VALUES = 20
 _CANCELLATION = "Large means cancel, so that small variances lose digits."
 
 
@@ -74,22 +73,23 @@ def _is_of(exchange: Exchange, value: Value) -> bool:
 
 def _sum_of_squares(value: Value) -> Value | None:
     """Returns the sum over devices with which an all-reduce makes the variance of the same values; None for other sums."""
-    terms = _reduced(value)
-    if terms is None or terms.instruction.opcode != "multiply":
+    local = _reduced(value)
+    square = None if local is None else _unscaled(local.operand(0))
+    if local is None or square is None or square.instruction.opcode != "multiply":
         return None
-    waiting, seen = [*terms.operands], set[Value]()
-    while waiting and len(seen) < _MOST_VALUES:
-        each = waiting.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.instruction.opcode == "subtract":
-            values, mean = (_unscaled(operand) for operand in each.operands)
-            whole = _reduced(mean) if mean.instruction.opcode == "all-reduce" else None
-            if whole is not None and _unscaled(whole) == values and _groups(mean) == _groups(value):
-                return mean
-        elif each.instruction.opcode in BY_ELEMENT:
-            waiting += each.operands
+    difference, other = square.operands
+    if difference != other or difference.instruction.opcode != "subtract":
+        return None
+    left, right = (_unscaled(operand) for operand in difference.operands)
+    for values, mean in ((left, right), (right, left)):
+        whole = _reduced(mean) if mean.instruction.opcode == "all-reduce" else None
+        if (
+            whole is not None
+            and _unscaled(whole.operand(0)) == values
+            and whole.instruction.dimensions == local.instruction.dimensions
+            and _groups(mean) == _groups(value)
+        ):
+            return mean
     return None
 
 
@@ -98,13 +98,13 @@ def _groups(value: Value) -> object:
 
 
 def _reduced(value: Value) -> Value | None:
-    """Returns the terms that an all-reduce adds up, on the device and over devices; None for other operations."""
+    """Returns the sum on the device that an all-reduce adds up; None for other operations."""
     reduction = value.instruction.to_apply
     if reduction is None or reduction.root.opcode != "add" or value.instruction.shape.is_tuple:
         return None
     local = _unscaled(value.operand(0))
     is_sum = local.instruction.opcode == "reduce" and local.instruction.to_apply is not None
-    return local.operand(0) if is_sum and not local.instruction.shape.is_tuple else None
+    return local if is_sum and not local.instruction.shape.is_tuple else None
 
 
 def _unscaled(value: Value) -> Value:
