@@ -40,7 +40,7 @@ from inspector.support.units import format_bytes, format_seconds
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
 _RESIZED = Unavailable("the remedy changes shapes of arguments")
-_REORDERED = Unavailable("the columns of weights and of their gradients have another order")
+_REORDERED = Unavailable("the remedy changes the order of columns")
 
 Verdict = Literal["proven", "different results", "no gain", "worse", "cannot be tried", "not tried"]
 Estimate = Callable[[CompiledProgram], float | Unavailable]

@@ -59,7 +59,7 @@ def found(fun: Any, *args: Any) -> list[Finding]:
     return [
         each
         for each in all_found(KIND, fun, *args, target="cpu:8", roofs=peak("gpu:h100:8"))
-        if ": XLA exchanges the parts" in each.title
+        if "split over devices: XLA exchanges the parts" in each.title
     ]
 
 
@@ -68,9 +68,11 @@ def test_parts_that_devices_exchange(fun: Any, parts: int) -> None:
     function, args = program(fun, parts)
     (finding,) = found(function, *args)
     assert finding.title.startswith(
-        f"f32[512, {parts * 1024}], the product with `w`, is split over devices in the dimension that is cut into {parts} parts at "
+        f"The product with `w`, f32[512, {parts * 1024}], is cut into {parts} parts at test_split_products.py:"
     )
-    assert finding.remedy.startswith(f"w = w.reshape(256, {parts}, 1024)  # w, split along the last dimension")
+    assert finding.remedy.startswith(
+        f"w = w.reshape(256, {parts}, 1024)  # store w so, split over devices along its last dimension"
+    )
     (edit,) = finding.edits
     assert isinstance(edit, InterleaveColumns)
     assert edit.parameters == (1, 2)  # the weight and its bias
@@ -103,22 +105,78 @@ def test_gradients_of_the_parts(fun: Any) -> None:
     assert same.prove(run=True).values in ("equal results", "results agree within 1e-04")
 
 
+def act(y: Any, out: Any) -> Any:
+    gate, up = jnp.split(y, 2, -1)
+    return by_columns(jax.nn.silu(gate) * up) @ out
+
+
+def scaled_rows(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act((x @ w) * x[:, :1] + b, out)
+
+
+def repeated_bias(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act(x @ w + jnp.tanh(out[:1, :1]) + b.reshape(1, -1), out)
+
+
+def a_part_used_twice(x: Any, w: Any, b: Any, out: Any) -> Any:
+    y = x @ w + b
+    return act(y, out) + y[:, :1024].sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("fun", [scaled_rows, repeated_bias, a_part_used_twice])
+def test_results_agree(fun: Any) -> None:
+    function, args = program(fun, 2)
+    (finding,) = found(function, *args)
+    assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
+
+
 def returned_too(x: Any, w: Any, b: Any, out: Any) -> Any:
     y = x @ w + b
-    return gated(x, w, b, out), y
+    return act(y, out), y
 
 
-def scaled_by_a_computed_array(x: Any, w: Any, b: Any, out: Any) -> Any:
-    return gated(x, w, jnp.cumsum(b), out)
+def with_a_computed_bias(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act(x @ w + jnp.cumsum(b), out)
 
 
-@pytest.mark.parametrize("fun", [returned_too, scaled_by_a_computed_array])
+def weight_returned_too(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act(x @ w + b, out), w * 2
+
+
+def bias_changed_too(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act(x @ w + b, out), b.at[5].set(0.0)
+
+
+def weight_added_up_too(x: Any, w: Any, b: Any, out: Any) -> Any:
+    return act(x @ w + b, out), (w * jnp.arange(2048.0)).sum()
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        returned_too,
+        with_a_computed_bias,
+        weight_returned_too,
+        bias_changed_too,
+        weight_added_up_too,
+    ],
+)
 def test_results_are_not_compared_in_another_order(fun: Any) -> None:
     function, args = program(fun, 2)
     (finding,) = found(function, *args)
-    values = finding.prove(run=True).values
-    assert isinstance(values, Unavailable)
-    assert "another order" in values.reason
+    proof = finding.prove(run=True)
+    assert isinstance(proof.values, Unavailable)
+    assert "the order of columns" in proof.values.reason
+
+
+@pytest.mark.parametrize("shape", [(2048, 512), (512, 4096)])
+def test_residuals_in_another_form_are_not_reordered(shape: tuple[int, int]) -> None:
+    def fun(x: Any, w: Any, r: Any, out: Any) -> Any:
+        return act(x @ w + (r.T if len(r) == 2048 else r[:, :2048]), out)
+
+    _, args = program(fun, 2)
+    (finding,) = found(fun, *args[:2], array(shape, mesh=MESH), OUT)
+    assert isinstance(finding.prove(run=True).values, Unavailable)
 
 
 def layer(x: Any, params: Any) -> Any:
@@ -157,6 +215,8 @@ def test_silent() -> None:
     assert not found(by_parts, X, w, b, OUT)
     function, args = program(rows_cut, 2)
     assert not found(function, *args)
+    transposed, x = array((2048, 2048), "model", mesh=MESH), array((512, 2048), "data", mesh=MESH)
+    assert not found(lambda x, w, out: act(x @ w.T, out), x, transposed, OUT)
 
 
 @needs_gpu

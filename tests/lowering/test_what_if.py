@@ -470,10 +470,11 @@ def test_segments_of_a_long_loop(reverse: bool) -> None:
     assert _products(inspector.lower(loss, *args)) == 0
 
 
+@pytest.mark.parametrize("wrap", [lambda fun: fun, jax.checkpoint])
 @pytest.mark.parametrize("length", [100, 4096])
-def test_the_backward_loop_over_segments_is_not_split(length: int) -> None:
+def test_the_loops_of_segments_are_not_split(length: int, wrap: Any) -> None:
     def loss(ws: Any, x: Any) -> Any:
-        return jax.lax.scan(lambda x, w: (jnp.tanh(x * w + jnp.sin(x)), None), x, ws)[0].sum()
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x * w + wrap(jnp.sin)(x)), None), x, ws)[0].sum()
 
     lowered = inspector.lower(jax.grad(loss), jnp.ones((length, 8)), jnp.ones(8)).what_if(checkpoint="segments")
     root = math.isqrt(length)

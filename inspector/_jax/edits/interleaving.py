@@ -1,7 +1,7 @@
-"""Gives fused matrices an order of columns in which each device has its columns of every matrix, in StableHLO modules.
+"""Reorders the columns of fused matrices so that each device has its columns of every matrix, in StableHLO modules.
 
-Of N matrices side by side and D devices, the device with number d has columns d of D of each matrix, one matrix after the other. An
-array of all columns is then one of shape [..., D, N, columns], of which a matrix is a slice.
+With N matrices and D devices, device d has the d-th of D blocks of columns of each matrix. The columns then have the shape
+[D, N, columns], and a matrix is a slice of it.
 
 Private JAX: `jaxlib.mlir` (operations and attributes of StableHLO).
 """
@@ -84,7 +84,7 @@ def _product(product: Any, columns: Sequence[int]) -> Any:
 
 
 def _put_together(cut: Any, columns: Sequence[int]) -> Any | None:
-    """Returns an array of all columns from matrices, the others of which are zeros if there is only one; None if it is put together otherwise."""
+    """Returns the array of all columns for a concatenation of matrices, or for one matrix that is padded with zeros; None for other operations."""
     (*rows, width), (devices, count, size) = shape_of(cut.results[0]), columns
     matrices = [*cut.operands][: 1 if cut.name == _PAD else None]
     number, at = _number(cut, len(rows), devices * size), len(rows) + 1

@@ -30,13 +30,13 @@ def changed_checkpoints(how: str) -> Iterator[None]:
     """Returns a context in which this thread traces functions with other checkpoints.
 
     Args:
-      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; "segments" splits each long one without a
-        checkpoint in its body into loops with a checkpoint each; the name of one of `jax.checkpoint_policies` gives each checkpoint that policy; "" changes nothing.
+      how: "none" removes checkpoints; "loops" adds one to the body of each `jax.lax.scan`; "segments" splits each long one into loops with a
+        checkpoint each; the name of one of `jax.checkpoint_policies` gives each checkpoint that policy; "" changes nothing.
     """
     if not how:
         yield
         return
-    of_loops = {"loops": _bind_scan, "segments": _Segments().bind}
+    of_loops = {"loops": _bind_scan, "segments": _bind_segments}
     primitive, bind = (
         (loops.scan_p, of_loops[how]) if how in of_loops else (ad_checkpoint.remat_p, _bind_checkpoint(how))
     )
@@ -77,49 +77,35 @@ def _bind_checkpoint(how: str) -> _Bind:
 
 
 class _InSegment(int):
-    """The parameter `unroll` of the loop in a segment. JAX keeps it where it differentiates the loop, so that none of the new loops is split."""
+    """Marks the loops of segments by their `unroll`. JAX passes it on to the loops that it derives from them, so that they are not split again."""
 
 
-class _Segments:
+def _bind_segments(before: _Bind, *args: Any, jaxpr: Any, length: int, **params: Any) -> Any:
     """Binds a long loop as a loop over segments of it, each of which is a checkpoint."""
+    size = segment_length(length)
+    if size == 1 or isinstance(params["unroll"], _InSegment):
+        return before(*args, jaxpr=jaxpr, length=length, **params)
+    inside = params | {"unroll": _InSegment(params["unroll"])}
+    constants, carried = scan_counts(params)
+    rest = args[constants:]
+    consts, start, xs = args[:constants], [*rest[:carried]], rest[carried:]
 
-    def __init__(self) -> None:
-        """Stores that no loop is being bound."""
-        self._is_inside = False
+    @jax.checkpoint
+    def segment(carry: Any, xs: Any) -> Any:
+        results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **inside)
+        return [*results[:carried]], results[carried:]
 
-    def bind(self, before: _Bind, *args: Any, jaxpr: Any, length: int, **params: Any) -> Any:
-        """Arguments as for `scan_p.bind`, after the function that binds the loop as it is."""
-        size = segment_length(length)
-        is_made = self._is_inside or isinstance(params["unroll"], _InSegment) or _has_checkpoint(open_jaxpr(jaxpr))
-        if is_made or size == 1:
-            return before(*args, jaxpr=jaxpr, length=length, **params)
-        unroll = _InSegment(params["unroll"])
-        constants, carried = scan_counts(params)
-        rest = args[constants:]
-        consts, start, xs = args[:constants], [*rest[:carried]], rest[carried:]
-
-        @jax.checkpoint
-        def segment(carry: Any, xs: Any) -> Any:
-            results = before(*consts, *carry, *xs, jaxpr=jaxpr, length=size, **params | {"unroll": unroll})
-            return [*results[:carried]], results[carried:]
-
-        parts = [x.reshape(length // size, size, *x.shape[1:]) for x in xs]
-        self._is_inside = True
-        try:
-            end, ys = jax.lax.scan(segment, start, parts, length=length // size, reverse=params["reverse"])
-        finally:
-            self._is_inside = False
-        return [*end, *(y.reshape(length, *y.shape[2:]) for y in ys)]
-
-
-def _has_checkpoint(body: Any) -> bool:
-    return any(eqn.primitive is ad_checkpoint.remat_p for eqn in body.eqns)
+    parts = [x.reshape(length // size, size, *x.shape[1:]) for x in xs]
+    end, ys = jax.lax.scan(
+        segment, start, parts, length=length // size, reverse=params["reverse"], unroll=_InSegment(1)
+    )
+    return [*end, *(y.reshape(length, *y.shape[2:]) for y in ys)]
 
 
 def _bind_scan(before: _Bind, *args: Any, jaxpr: Any, **params: Any) -> Any:
     """Binds a loop whose body is a checkpoint, unless it has one already."""
     body = open_jaxpr(jaxpr)
-    if not body.constvars and not _has_checkpoint(body):
+    if not body.constvars and not any(eqn.primitive is ad_checkpoint.remat_p for eqn in body.eqns):
         inputs, outputs = ([core.Var(each.aval) for each in each] for each in (body.invars, body.outvars))
         inside = {"jaxpr": body, "prevent_cse": True, "differentiated": False, "policy": None}
         equation = core.new_jaxpr_eqn(inputs, outputs, ad_checkpoint.remat_p, inside, body.effects)

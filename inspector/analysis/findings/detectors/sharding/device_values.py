@@ -27,7 +27,7 @@ def is_same_along(value: Value, axes: Collection[str] | None, collective: Instru
     Args:
       value: the value.
       axes: names of mesh axes; None for all.
-      collective: one over these axes. Results of sums and gathers in the same groups are the same.
+      collective: a collective over these axes. Results of sums and gathers in the same groups are the same.
     """
     waiting, seen = [value], set[Value]()
     while waiting and len(seen) < _MOST_VALUES:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.findings.at_line import Lines, is_same_line, lines_of
-from inspector.analysis.findings.before import Before, full_name, moved_from, uses
-from inspector.analysis.findings.dataflow import BY_ELEMENT, Value
+from inspector.analysis.findings.before import Before, full_name, uses
+from inspector.analysis.findings.dataflow import BY_ELEMENT, Value, is_passing, source
 from inspector.analysis.findings.detectors.sharding.product_splits import axes_of_result, splits_of
 from inspector.analysis.findings.edits import Edit, InterleaveColumns, stacks_of
 from inspector.analysis.findings.exchange_chains import saved_with
@@ -22,9 +23,9 @@ from inspector.support.units import format_array
 _EXCHANGES = frozenset({"collective-permute", "all-to-all", "all-gather"})
 _MOST_VALUES = 10
 _MATRIX = 2  # dimensions
-_CAUTION = "Programs that store the weight must use the new order of its columns."
+_CAUTION = "Convert stored weights to the new order of columns, and biases too."
 _NO_AXES = Unavailable("the mesh axes that split the columns are not known")
-_UNEVEN = Unavailable("the columns of a part do not divide among the devices")
+_UNEVEN = Unavailable("the columns of a part are not divisible by the number of devices")
 
 
 class _Cut(NamedTuple):
@@ -33,16 +34,18 @@ class _Cut(NamedTuple):
     Attributes:
       product: the product.
       parts: the parts, by the numbers of their first columns.
-      parameters: the numbers of the parameters with such columns; () if one is not known.
+      between: the product, and the operations that combine it with other arrays element by element.
+      sources: the numbers of the parameters with such columns; None for another array.
     """
 
     product: Value
-    parts: dict[int, Value]
-    parameters: frozenset[int]
+    parts: dict[int, list[Value]]
+    between: set[Value]
+    sources: set[int | None]
 
 
 def split_products(subject: Subject, kind: str, inserted: Sequence[Collective]) -> Iterator[Finding]:
-    """Yields a finding for the products of each line whose results are cut into equal parts, for which XLA exchanges them.
+    """Yields one finding for each line that cuts products into equal parts which XLA exchanges.
 
     Args:
       subject: the program.
@@ -52,24 +55,31 @@ def split_products(subject: Subject, kind: str, inserted: Sequence[Collective]) 
     exchanges = [each for each in inserted if each.opcode in _EXCHANGES]
     if subject.calls is None or not exchanges:
         return
-    cuts: dict[Value, _Cut] = {}
+    cuts: dict[tuple[Value, int], _Cut] = {}
     for part, _ in subject.calls.values(("slice",)):
-        found = _product(part)
+        found = _cut(part)
         if found is not None:
-            product, parameters = found
-            cuts.setdefault(product, _Cut(product, {}, parameters)).parts[_start(part.instruction)] = part
+            size = part.instruction.shape.dimensions[-1]
+            cut = cuts.setdefault((found.product, size), found)
+            cut.parts.setdefault(_start(part.instruction), []).append(part)
+            cut.between.update(found.between)
+            cut.sources.update(found.sources)
     lines: dict[tuple[Lines, tuple[int, ...], int], list[_Cut]] = {}
-    for cut in cuts.values():
-        first, *others = cut.parts.values()
-        shape, size = cut.product.instruction.shape.dimensions, first.instruction.shape.dimensions[-1]
-        if others and [*sorted(cut.parts)] == [*range(0, shape[-1], size)]:
-            lines.setdefault((lines_of(first.instruction.frames), tuple(shape), size), []).append(cut)
+    for (product, size), cut in cuts.items():
+        shape = product.instruction.shape.dimensions
+        if len(cut.parts) > 1 and [*sorted(cut.parts)] == [*range(0, shape[-1], size)]:
+            first = next(iter(cut.parts.values()))[0].instruction
+            lines.setdefault((lines_of(first.frames), tuple(shape), size), []).append(cut)
     for (_, shape, size), same in lines.items():
-        parts = [part for cut in same for part in cut.parts.values()]
-        gradients = [*_gradients(subject, parts[0], shape, size)]
+        parts = _parts(same)
+        gradients = [*_gradients(subject, parts, shape, size)]
         own = [each for each in exchanges if any(_is_for(each, cut) for cut in (*parts, *gradients))]
         if own:
             yield _finding(subject, kind, same, gradients, own)
+
+
+def _parts(cuts: Iterable[_Cut]) -> list[Value]:
+    return [part for cut in cuts for several in cut.parts.values() for part in several]
 
 
 def _start(part: Instruction) -> int:
@@ -84,11 +94,8 @@ def _is_for(exchange: Collective, part: Value) -> bool:
     )
 
 
-def _product(part: Value) -> tuple[Value, frozenset[int]] | None:
-    """Returns the product with an argument whose result is cut into parts of equal columns, maybe after a bias was added; None for other slices.
-
-    The second value has the numbers of the parameters with these columns; it is empty if one is not known.
-    """
+def _cut(part: Value) -> _Cut | None:
+    """Returns the product with an argument of which a slice takes some columns, maybe after a bias was added, without parts; None for other slices."""
     cut, shape = part.instruction.shape.dimensions, part.instruction.operands[0].shape.dimensions
     if (
         cut[:-1] != shape[:-1]
@@ -98,41 +105,68 @@ def _product(part: Value) -> tuple[Value, frozenset[int]] | None:
         or _start(part.instruction) % cut[-1]
     ):
         return None
-    columns = list[int | None]()
-    waiting, seen = [part.operand(0)], 0
-    product: Value | None = None
-    while waiting and seen < _MOST_VALUES:
-        value, seen = waiting.pop(), seen + 1
+    width, last = shape[-1], len(shape) - 1
+    products, sources = list[Value](), set[int | None]()
+    waiting, between = [part.operand(0)], set[Value]()
+    while waiting and len(between) < _MOST_VALUES:
+        value = waiting.pop()
+        if value in between:
+            continue
         if value.instruction.opcode == "dot" and value.instruction.shape.dimensions == shape:
-            if product is not None or not _is_with_argument(value):
-                return None
-            product = value
-            columns.append(_parameter(value.operand(1)))
+            between.add(value)
+            products.append(value)
+            sources.add(_parameter(value.operand(1), 1, width))
         elif value.instruction.opcode in BY_ELEMENT and value.instruction.shape.dimensions == shape:
+            between.add(value)
             waiting += value.operands
         else:
-            columns.append(_parameter(value))
-    if product is None:
-        return None
-    known = frozenset(each for each in columns if each is not None and each != _EQUAL)
-    return product, frozenset() if waiting or None in columns else known
+            sources.add(_parameter(value, last, width))
+    if waiting:
+        sources.add(None)
+    return _Cut(products[0], {}, between, sources) if len(products) == 1 and _is_with_argument(products[0]) else None
 
 
 _EQUAL = -1
 """The number for values that are equal in all columns."""
 
 
-def _parameter(value: Value) -> int | None:
-    """Returns the number of the parameter that a value with columns is; `_EQUAL` for a number, and None if it is not known."""
+def _parameter(value: Value, dimension: int, width: int) -> int | None:
+    """Returns the number of the parameter whose last dimension is a dimension of a value.
+
+    Args:
+      value: the value.
+      dimension: its dimension.
+      width: the size of the parameter's dimension.
+
+    Returns:
+      The number; `_EQUAL` for a value that is equal along the dimension, and None if it is not known.
+    """
     while True:
-        value = moved_from(value)
-        if value.instruction.opcode != "convert":
-            break
+        value = source(value)
+        instruction = value.instruction
+        sizes = instruction.shape.dimensions
+        if sizes[dimension] == 1:
+            return _EQUAL
+        if instruction.opcode == "parameter" and instruction.computation.is_entry:
+            return instruction.parameter_number if (dimension, sizes[dimension]) == (len(sizes) - 1, width) else None
+        if instruction.opcode == "broadcast":
+            order = [*instruction.dimensions]
+            if dimension not in order:
+                return _EQUAL
+            dimension = order.index(dimension)
+        elif instruction.opcode == "transpose":
+            dimension = instruction.dimensions[dimension]
+        elif instruction.opcode in ("reshape", "slice", "dynamic-slice"):
+            before, behind = instruction.operands[0].shape.dimensions, math.prod(sizes[dimension + 1 :])
+            found = [d for d, n in enumerate(before) if n == sizes[dimension] and math.prod(before[d + 1 :]) == behind]
+            if instruction.opcode != "reshape":
+                found = [dimension] if before[dimension] == sizes[dimension] else []
+            if not found:
+                return None
+            (dimension,) = found
+        elif instruction.opcode not in ("convert", "copy"):
+            return None
         value = value.operand(0)
-    if not value.instruction.shape.dimensions:
-        return _EQUAL
-    is_argument = value.instruction.opcode == "parameter" and value.instruction.computation.is_entry
-    return value.instruction.parameter_number if is_argument else None
 
 
 def _is_with_argument(product: Value) -> bool:
@@ -148,29 +182,44 @@ def _is_with_argument(product: Value) -> bool:
     )
 
 
-def _has_other_use(cut: _Cut) -> bool:
-    """Reports whether something other than the parts uses the columns of a product."""
-    parts, waiting, seen = {*cut.parts.values()}, [cut.product], {cut.product}
-    while waiting:
-        for user, _ in uses(waiting.pop()):
-            if user is None or (user not in parts and user.instruction.opcode not in BY_ELEMENT):
+def _have_other_use(before: Before, cuts: Sequence[_Cut], parameters: Sequence[int]) -> bool:
+    """Reports whether something other than the parts uses the columns of products or of parameters."""
+    between, parts = {value for cut in cuts for value in cut.between}, {*_parts(cuts)}
+    users = (use.user for value in between for use in uses(value))
+    if any(user is None or user not in between | parts for user in users):
+        return True
+    entry = [each for each in before.module.entry.parameters if each.parameter_number in parameters]
+    if any(use.user is None for each in entry for use in uses(Value(each))):
+        return True
+    width = cuts[0].product.instruction.shape.dimensions[-1]
+    own = between | parts
+    return any(value not in own and _uses_columns(value, parameters, width) for value, _ in before.values(_READING))
+
+
+_READING = BY_ELEMENT - {"convert"} | {
+    "concatenate", "custom-call", "dot", "dynamic-slice", "dynamic-update-slice", "gather", "pad", "reduce", "reverse", "scatter", "slice", "sort",
+}  # fmt: skip
+
+
+def _uses_columns(value: Value, parameters: Sequence[int], width: int) -> bool:
+    """Reports whether an operation other than one that takes whole columns uses those of parameters."""
+    instruction = value.instruction
+    if is_passing(instruction):
+        return False
+    for operand in value.operands:
+        sizes = () if operand.instruction.shape.is_tuple else operand.instruction.shape.dimensions
+        for dimension, size in enumerate(sizes):
+            is_whole = (
+                instruction.opcode in ("slice", "dynamic-slice") and instruction.shape.dimensions[dimension] == size
+            )
+            if size == width and not is_whole and _parameter(operand, dimension, width) in parameters:
                 return True
-            if user not in parts and user not in seen:
-                seen.add(user)
-                waiting.append(user)
     return False
 
 
-def _are_used_by_others(before: Before, parameters: Sequence[int], products: Sequence[Value]) -> bool:
-    """Reports whether other products use parameters."""
-    return any(
-        product not in products and any(_parameter(operand) in parameters for operand in product.operands)
-        for product, _ in (before.values(("dot",)) if parameters else ())
-    )
-
-
-def _gradients(subject: Subject, part: Value, shape: Sequence[int], size: int) -> Iterator[Value]:
-    """Yields the operations of a part's line that put the gradients of parts together."""
+def _gradients(subject: Subject, parts: Sequence[Value], shape: Sequence[int], size: int) -> Iterator[Value]:
+    """Yields the operations of the parts' lines that put the gradients of parts together."""
+    lines = {lines_of(part.instruction.frames) for part in parts}
     for value, name in subject.calls.values(("concatenate", "pad")) if subject.calls is not None else ():
         instruction = value.instruction
         operands = instruction.operands[:1] if instruction.opcode == "pad" else instruction.operands
@@ -178,7 +227,7 @@ def _gradients(subject: Subject, part: Value, shape: Sequence[int], size: int) -
             "transpose(" in name
             and tuple(instruction.shape.dimensions) == tuple(shape)
             and all([*each.shape.dimensions] == [*shape[:-1], size] for each in operands)
-            and is_same_line(lines_of(instruction.frames), lines_of(part.instruction.frames))
+            and any(is_same_line(lines_of(instruction.frames), each) for each in lines)
         ):
             yield value
 
@@ -186,21 +235,22 @@ def _gradients(subject: Subject, part: Value, shape: Sequence[int], size: int) -
 def _finding(
     subject: Subject, kind: str, cuts: Sequence[_Cut], gradients: Sequence[Value], exchanges: Sequence[Collective]
 ) -> Finding:
-    product, parts = cuts[0].product, [*cuts[0].parts.values()]
-    first, made = parts[0].instruction, product.instruction
+    product, parts = cuts[0].product, cuts[0].parts
+    first, made = next(iter(parts.values()))[0].instruction, product.instruction
     weight = subject.argument(product.operand(1)) or "w"
     count, times = len(parts), f" ({len(cuts)} times)" if len(cuts) > 1 else ""
+    array = format_array(made.shape.element_type, made.shape.dimensions)
     title = (
-        f"{format_array(made.shape.element_type, made.shape.dimensions)}, the product with `{weight}`{times}, is split over devices in the dimension that is cut into {count} parts{subject.at_line(first.frames)}:"
-        " XLA exchanges the parts."
+        f"The product with `{weight}`{times}, {array}, is cut into {count} parts{subject.at_line(first.frames)} along the dimension that is split"
+        " over devices: XLA exchanges the parts."
     )
     rows, columns = made.operands[1].shape.dimensions
     remedy = (
-        f"w = w.reshape({rows}, {count}, {columns // count})  # {weight}, split along the last dimension\n"
+        f"w = w.reshape({rows}, {count}, {columns // count})  # store {weight} so, split over devices along its last dimension\n"
         'y = jnp.einsum("...d,dce->...ce", x, w)  # the parts are y[..., 0, :], y[..., 1, :], ...'
     )
     saved = saved_with(subject, [subject.module.instruction(each.name) for each in exchanges])
-    changed = [*(part for cut in cuts for part in cut.parts.values()), *gradients]
+    changed = [*_parts(cuts), *gradients]
     return subject.finding(
         kind, title, remedy, saved=saved, frames=first.frames, caution=_CAUTION, edits=_edits(subject, cuts, changed, not gradients)
     )  # fmt: skip
@@ -220,11 +270,11 @@ def _edits(
         return _NO_AXES
     if width % (count * devices):
         return _UNEVEN
-    known = [cut.parameters for cut in cuts]
-    parameters = sorted(frozenset().union(*known)) if is_comparable and all(known) else []
-    if any(map(_has_other_use, cuts)) or _are_used_by_others(subject.calls, parameters, [cut.product for cut in cuts]):
-        parameters = []
+    sources = {each for cut in cuts for each in cut.sources} - {_EQUAL}
+    known = sorted(each for each in sources if each is not None)
+    if not is_comparable or None in sources or _have_other_use(subject.calls, cuts, known):
+        known = []
     changed = [*changed]
     names = tuple(dict.fromkeys(map(full_name, changed)))
     stacks = stacks_of(each.instruction.frames for each in changed)
-    return (InterleaveColumns(names, width, count, devices, tuple(parameters), stacks),)
+    return (InterleaveColumns(names, width, count, devices, tuple(known), stacks),)
