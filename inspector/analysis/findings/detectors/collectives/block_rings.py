@@ -56,10 +56,12 @@ class Replaced(NamedTuple):
     Attributes:
       call: its function of `jax.lax`.
       block: the shape of its operand.
+      as_they_arrive: whether the blocks are put together in the order in which they arrive, which differs between the devices.
     """
 
     call: str
     block: Shape
+    as_they_arrive: bool = False
 
 
 class _Taking(NamedTuple):
@@ -117,7 +119,8 @@ def unrolled(steps: Sequence[Value], count: int) -> Replaced | None:
     own, is_short = steps[0].instruction.operands[0], len(taken) < count
     if kind == "concatenate":
         has_own = not is_short or any(_is_moved_from(operand, own) for operand in taken[0].operands)
-        return gather if len({user.instruction for user in taken}) == 1 and has_own else None
+        is_one = len({user.instruction for user in taken}) == 1
+        return gather._replace(as_they_arrive=True) if is_one and has_own else None
     if kind not in (*SUMS, *_WRITES):
         return None
     if kind in UPDATES and any(

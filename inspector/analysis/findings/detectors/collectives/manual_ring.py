@@ -45,6 +45,9 @@ _CAUTIONS = {
 }
 
 
+_ORDERED = Unavailable("every device puts the blocks together in another order, in which no collective returns them")
+
+
 class _Ring(NamedTuple):
     """A ring.
 
@@ -57,6 +60,7 @@ class _Ring(NamedTuple):
       operand: the shape of the function's operand.
       results: the shapes of its results.
       is_whole: whether each step sends all that the device has, and not a chunk.
+      as_they_arrive: whether the blocks are put together in the order in which they arrive, which differs between the devices.
     """
 
     steps: tuple[Value, ...]
@@ -67,6 +71,7 @@ class _Ring(NamedTuple):
     operand: Shape
     results: tuple[Shape, ...]
     is_whole: bool
+    as_they_arrive: bool
 
 
 def manual_ring(subject: Subject) -> Iterator[Finding]:
@@ -94,9 +99,10 @@ def _rings(calls: Before) -> Iterator[_Ring]:
         replaced = carried(value, count) if len(steps) == 1 else unrolled(steps, count)
         if replaced is not None:
             loops = 1 if len(steps) == 1 else 0
-            call, shape = replaced
+            call, shape, as_they_arrive = replaced
             results = (shape,) * (count if call == "all_gather" else 1)
-            yield _Ring(tuple(steps), call, cycles, loops, loops == 1 and is_alone(value), shape, results, True)
+            alone = loops == 1 and is_alone(value)
+            yield _Ring(tuple(steps), call, cycles, loops, alone, shape, results, True, as_they_arrive)
         else:
             others += [(step, cycles) for step in steps]
     for ring, cycles in chunk_rings(others):
@@ -104,7 +110,8 @@ def _rings(calls: Before) -> Iterator[_Ring]:
         operand = chunk if ring.call == "all_gather" else ring.whole
         result = chunk if ring.call == "psum_scatter" else ring.whole
         are_alone = bool(ring.loops) and all(is_alone(step) for step in ring.steps)
-        yield _Ring(ring.steps, ring.call, cycles, ring.loops, are_alone, operand, (result,), False)
+        as_they_arrive = ring.call == "all_gather"
+        yield _Ring(ring.steps, ring.call, cycles, ring.loops, are_alone, operand, (result,), False, as_they_arrive)
 
 
 def _cycles(pairs: Sequence[tuple[int, int]]) -> Cycles:
@@ -149,11 +156,11 @@ def _opcode(subject: Subject, ring: _Ring) -> str:
     return _OPCODES[ring.call]
 
 
-def _edits(rings: Sequence[_Ring], names: Iterable[str]) -> tuple[Edit, ...] | None:
-    """Returns the edit that replaces rings; None for chunks that are put together: which one a device has first differs."""
+def _edits(rings: Sequence[_Ring], names: Iterable[str]) -> tuple[Edit, ...] | Unavailable:
+    """Returns the edit that replaces rings; Unavailable if no collective has the same order of blocks."""
     ring = rings[0]
-    if not ring.is_whole and ring.call == "all_gather":
-        return None
+    if any(each.as_they_arrive for each in rings):
+        return _ORDERED
     stacks = stacks_of(step.instruction.frames for each in rings for step in each.steps)
     return (ReplaceRings(tuple(sorted(names)), ring.call, is_chunked=not ring.is_whole, stacks=stacks),)
 
