@@ -40,6 +40,7 @@ from inspector.support.units import format_bytes, format_seconds
 _NOT_COMPILED = Unavailable("it was not compiled")
 _NOT_RUN = Unavailable("the programs were not run")
 _RESIZED = Unavailable("the remedy changes shapes of arguments")
+_NOT_FINITE = Unavailable("no result is finite with the generated inputs")
 _REORDERED = Unavailable("the remedy changes the order of columns")
 
 Verdict = Literal["proven", "different results", "no gain", "worse", "cannot be tried", "not tried"]
@@ -294,7 +295,9 @@ def _executable_bytes(compiled: CompiledProgram) -> int:
     return max(len(compiled.hlo_proto), 0 if isinstance(executable, Unavailable) else len(executable))
 
 
-def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
+def _agreement(
+    edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]
+) -> tuple[str | Unavailable, bool]:
     """Returns how the results agree, in words, and whether they agree within the tolerance of their types."""
     rounding = (NarrowCollectives, NarrowProducts, DefaultPrecision, StoreNarrow)
     rounded = _ROUNDED if any(isinstance(edit, rounding) for edit in edits) else 0.0
@@ -314,4 +317,14 @@ def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequen
         if scaled > tolerance:
             return f"the results differ by {scaled:.1e} of the largest value, more than {tolerance:.0e}", False
         worst, most = max(worst, scaled), max(most, tolerance)
+    if ours and not any(_has_finite(each) for each in ours):
+        return _NOT_FINITE, True
     return (f"results agree within {most:.0e}" if worst else "equal results"), True
+
+
+def _has_finite(array: np.ndarray) -> bool:
+    """Reports whether an array has a finite number, or elements of a type that has only such."""
+    try:
+        return bool(np.isfinite(array).any()) or not array.size
+    except TypeError:  # such as keys
+        return True

@@ -82,10 +82,11 @@ class SumOfProducts(NamedTuple):
 
 def product_as_sum(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for each line with such sums."""
-    if subject.calls is None or subject.compiled.program.platform == "cpu":
+    if subject.calls is None:
         return
+    is_cpu = subject.compiled.program.platform == "cpu"
     groups: dict[tuple[Frame | None, bool], list[SumOfProducts]] = {}
-    for each in sums_of_products(subject.calls):
+    for each in (one for one in sums_of_products(subject.calls) if one.is_distance or not is_cpu):
         groups.setdefault((own_frame(each.value.instruction.frames), each.is_distance), []).append(each)
     for sums in groups.values():
         kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))

@@ -6,10 +6,12 @@ Such as the rows of its neighbors, which `ppermute`s of these rows bring.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.sliced_results import sliced_dimension
+from inspector.analysis.findings.at_line import Lines, lines_of
 from inspector.analysis.findings.before import uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.detectors.sharding.own_part import compiled_collectives
@@ -41,33 +43,40 @@ class _Halos(NamedTuple):
 
 
 def gathered_halos(subject: Subject, kind: str) -> Iterator[Finding]:
-    """Yields a finding for each such `all_gather`.
+    """Yields a finding for the `all_gather`s of each line of whose results each device only reads a few rows.
 
     Args:
       subject: the program.
       kind: the kind of the findings.
     """
-    for value, _ in subject.calls.values(("all-gather",)) if subject.calls is not None else ():
+    lines: dict[tuple[str, Lines, int], list[_Halos]] = {}
+    for value, name in subject.calls.values(("all-gather",)) if subject.calls is not None else ():
         halos = _halos(value)
-        compiled = [] if halos is None else compiled_collectives(subject, value)
-        collective = compiled[0] if len(compiled) == 1 else None
-        exchange = next((e for e in subject.exchanges if collective and e.collective.name == collective.name), None)
-        if halos is None or collective is None:
-            continue
-        gathered = value.instruction
-        array = format_array(gathered.operands[0].shape.element_type, gathered.operands[0].shape.dimensions)
-        shapes = format_list([format_array(each.shape.element_type, each.shape.dimensions) for each in halos.slices])
-        instead_s = 0.0
-        if exchange is not None:  # a permute has one hop
-            hop_s = exchange.latency_s / max(1, exchange.price.hops)
-            instead_s = len(halos.slices) * hop_s * exchange.executions
-        yield subject.finding(
-            kind,
-            f"The `all_gather`{subject.at_line(gathered.frames)} gathers {array} from each device, but each device only reads {shapes} of the result.",
-            "rows = jax.lax.ppermute(rows, axis, pairs)  # one for each slice: only the rows that a device needs, from the device that has them",
-            saved={collective.name: 1.0}, instead_s=instead_s, frames=gathered.frames,
-            gain_bytes=(subject.at_peak or {}).get(collective.name, 0),
-        )  # fmt: skip
+        if halos is not None:
+            key = name, lines_of(value.instruction.frames), value.instruction.shape.byte_size
+            lines.setdefault(key, []).append(halos)
+    for several in lines.values():
+        compiled = compiled_collectives(subject, several[0].value)
+        if len(compiled) == len(several):
+            yield _finding(subject, kind, several, compiled)
+
+
+def _finding(subject: Subject, kind: str, several: Sequence[_Halos], compiled: Sequence[Collective]) -> Finding:
+    gathered, slices = several[0].value.instruction, several[0].slices
+    array = format_array(gathered.operands[0].shape.element_type, gathered.operands[0].shape.dimensions)
+    shapes = format_list([format_array(each.shape.element_type, each.shape.dimensions) for each in slices])
+    names = {each.name for each in compiled}
+    exchanges = [each for each in subject.exchanges if each.collective.name in names]
+    # A permute has one hop.
+    instead_s = sum(len(slices) * each.latency_s / max(1, each.price.hops) * each.executions for each in exchanges)
+    times = f" ({len(several)} times)" if len(several) > 1 else ""
+    return subject.finding(
+        kind,
+        f"The `all_gather`{subject.at_line(gathered.frames)}{times} gathers {array} from each device, but each device only reads {shapes} of the result.",
+        "rows = jax.lax.ppermute(rows, axis, pairs)  # one for each slice: only the rows that a device needs, from the device that has them",
+        saved=dict.fromkeys(names, 1.0), instead_s=instead_s, frames=gathered.frames,
+        gain_bytes=sum((subject.at_peak or {}).get(name, 0) for name in names),
+    )  # fmt: skip
 
 
 def _halos(value: Value) -> _Halos | None:
