@@ -67,6 +67,23 @@ def test_halos_of_a_gathered_field(target: str) -> None:
     assert finding.gain_s == pytest.approx(saved_s, rel=0.2)
 
 
+@needs_gpu
+def test_halos_of_several_fields() -> None:
+    """One line gathers all of them."""
+
+    def body(x: Any, y: Any) -> Any:
+        def step(fields: Any, _: Any) -> Any:
+            above, below = map(by_gather, fields)
+            return (above[2:] + below[:-2], below[2:] - above[:-2]), None
+
+        return lax.scan(step, (x, y), None, length=8)[0]
+
+    fun = manual(body, (P("d"), P("d")), (P("d"), P("d")))
+    (finding,) = inspector.lower(fun, FIELD, FIELD).compile(target=GPU).findings(kinds=[KIND])
+    assert " (2 times) gathers f32[256, 1024] from each device, but" in finding.title
+    assert finding.share > 0.3
+
+
 def test_both_halos_have_the_same_values() -> None:
     x = jnp.arange(N * 4.0 * 3).reshape(N * 4, 3)
     mesh = jax.make_mesh((N,), ("d",), axis_types=(jax.sharding.AxisType.Auto,)) if len(jax.devices()) >= N else None

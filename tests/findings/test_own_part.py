@@ -64,6 +64,23 @@ def columns_of_gathered_rows(x: Any, w: Any) -> Any:
     return own(lax.all_gather(jnp.tanh(x @ w), "d", tiled=True), "d", 8, 1)
 
 
+def exchanged_columns(x: Any, w: Any) -> Any:
+    return lax.all_to_all(jnp.tanh(x @ w), "d", 1, 0, tiled=True)
+
+
+def columns_that_are_computed(x: Any, w: Any) -> Any:
+    return own(jnp.sin(lax.all_gather(jnp.tanh(x @ w), "d", tiled=True)) * 2, "d", 8, 1)
+
+
+def columns_of_a_stack(x: Any, w: Any) -> Any:
+    return own(lax.all_gather(jnp.tanh(x @ w).reshape(64, 16, 512), "d", axis=1, tiled=True), "d", 8, 2)
+
+
+def columns_of_another_device(x: Any, w: Any) -> Any:
+    y = lax.all_gather(jnp.tanh(x @ w), "d", tiled=True)
+    return lax.dynamic_slice_in_dim(y, (lax.axis_index("d") + 1) % 8 * 64, 64, 1)
+
+
 def largest(x: Any, w: Any) -> Any:
     return own(lax.pmax(jnp.tanh(x @ w), "d"), "d", 8)
 
@@ -94,6 +111,31 @@ def test_the_gain_is_that_of_the_program_with_the_local_value(fun: Any) -> None:
     assert finding.gain_s == pytest.approx(before_s - after_s, rel=0.1)
 
 
+@needs_gpu
+@needs_tpu
+@pytest.mark.parametrize("target", ["gpu:h100:8", "tpu:v5e:2x4"])
+def test_a_part_along_another_dimension_is_exchanged(target: str) -> None:
+    before, after = (
+        inspector.lower(by_rows(each)[0], X, W).compile(target=target)
+        for each in (columns_of_gathered_rows, exchanged_columns)
+    )
+    (finding,) = before.findings(kinds=[KIND])
+    assert finding.title.endswith("takes its own part along dimension 1: one `all_to_all` does the same.")
+    assert finding.remedy.startswith("jax.lax.all_to_all(x, axis, split_axis=1, concat_axis=0, tiled=True)")
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.25)
+    assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.02)
+
+
+@pytest.mark.parametrize("fun", [columns_of_gathered_rows, columns_that_are_computed, columns_of_a_stack])
+def test_exchanged_parts_are_the_same(fun: Any) -> None:
+    (finding,) = all_found(KIND, by_rows(fun)[0], X, W, target="cpu:8", roofs=peak("gpu:h100:8"))
+    proof = finding.prove(run=True)
+    assert proof.values == "equal results"
+    assert proof.compiled is not None
+    assert "all-to-all" in proof.compiled.hlo
+
+
 def test_a_gather_in_groups() -> None:
     """The devices of a group are not next to each other."""
     fun = manual(gathered_in_two_groups, (P("m"), P(None, "d")), P("m", "d"), DM)
@@ -105,7 +147,7 @@ def test_a_gather_in_groups() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        *map(by_rows, (neighbor, also_used_whole, half_of_it, largest, columns_of_gathered_rows)),
+        *map(by_rows, (neighbor, also_used_whole, half_of_it, largest, columns_of_another_device)),
         by_rows(of_another_axis, CUBE, "a"),
     ],
 )

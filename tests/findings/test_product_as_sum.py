@@ -15,13 +15,14 @@ from inspector._jax.edits.edited import edited
 from inspector.analysis.findings.before import Before
 from inspector.analysis.findings.detectors.arithmetic.product_as_sum import KIND, sums_of_products
 from tests.absent import needs_gpu, needs_tpu
-from tests.findings.examined import all_found, found
+from tests.findings.examined import all_found, found, peak
 from tests.findings.sharded import array
 
 F32 = jnp.float32
 X, W = jax.ShapeDtypeStruct((256, 128), F32), jax.ShapeDtypeStruct((128, 512), F32)
 HALF = jax.ShapeDtypeStruct((1024, 128), jnp.bfloat16)
 BYTES = jax.ShapeDtypeStruct((256, 256), jnp.int8)
+MANY = (jax.ShapeDtypeStruct((2048, 128), F32),) * 2
 POINTS = jax.ShapeDtypeStruct((256, 3), F32)
 BATCHES = jax.ShapeDtypeStruct((4, 512, 256), F32)
 HEADS = jax.ShapeDtypeStruct((4, 256, 64), F32)
@@ -119,6 +120,14 @@ def test_remedies_of_means_and_mapped_functions() -> None:
 def test_cpus_compute_such_sums_as_products() -> None:
     assert in_program(as_sum, (X, W))
     assert not all_found(KIND, as_sum, X, W)
+
+
+def test_cpus_compute_distances_without_a_product() -> None:
+    (finding,) = found(KIND, distances, *MANY, roofs=peak("gpu:h100"))
+    proof = finding.prove(run=True)
+    assert proof.values == "results agree within 1e-04"
+    assert proof.compiled is not None
+    assert " dot(" in proof.compiled.hlo
 
 
 def distances(x: Any, y: Any) -> Any:
@@ -232,9 +241,6 @@ def test_the_gain_is_that_of_the_product_by_hand(target: str) -> None:
     assert proof.verdict == "proven"
     assert proof.gain_s == pytest.approx(before - after, rel=0.02)  # type: ignore[operator]
     assert finding.gain_s == pytest.approx(before - after, rel=0.1)  # type: ignore[operator]
-
-
-MANY = (jax.ShapeDtypeStruct((2048, 128), F32),) * 2
 
 
 @needs_gpu

@@ -60,6 +60,7 @@ from inspector.support.name_stacks import inlined_name
 
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CONSTRAINTS = frozenset({"sdy.sharding_constraint"})
+_GATHERED = frozenset({"stablehlo.all_reduce", "stablehlo.all_gather"})
 _SUMS = frozenset({"stablehlo.all_reduce"})
 _REDUCTIONS = frozenset({"stablehlo.reduce"})
 _PERMUTES = frozenset({"stablehlo.collective_permute"})
@@ -288,9 +289,8 @@ def _keep_own_parts(
     scattered: Sequence[int] = (),
 ) -> int:
     """Removes gathers and sums after which each device keeps only its own part. The operations in between run on that part."""
-    kind = "stablehlo.all_reduce" if scattered else "stablehlo.all_gather"
     return _one_by_one(
-        lambda: _of_shapes(_named(module, frozenset({kind}), op_names, stacks), shapes),
+        lambda: _of_shapes(_named(module, _GATHERED, op_names, stacks), shapes),
         lambda each: keep_own_part(module, each, scattered),
     )
 

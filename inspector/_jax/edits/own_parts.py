@@ -44,7 +44,7 @@ def keep_own_part(module: ir.Module, collective: Any, scattered: Sequence[int] =
     Args:
       module: the module.
       collective: a gather, or a sum, which is scattered instead.
-      scattered: for a sum, the dimension of the parts and their number.
+      scattered: the dimension of the parts and their number, for a sum, or a gather along another dimension.
 
     Returns:
       False, without a change of values, if other parts are needed too.
@@ -241,9 +241,10 @@ class _OwnPart(_Rows):
 
     def _part(self) -> Any:
         collective, whole = self._collective, self._collective.results[0]
-        if collective.name != "stablehlo.all_reduce":
-            return collective.operands[0]
         dimension = self._rows[whole]
+        if collective.name != "stablehlo.all_reduce":
+            gathered, _ = _gathered(collective)
+            return collective.operands[0] if gathered == dimension else self._exchanged(gathered, dimension)
         place = integer(dimension)
         made = ir.Operation.create(
             "stablehlo.reduce_scatter", results=[self._smaller(whole, dimension)], operands=[collective.operands[0]],
@@ -252,6 +253,15 @@ class _OwnPart(_Rows):
         )  # fmt: skip
         collective.regions[0].blocks[0].append_to(made.regions[0])
         return made.results[0]
+
+    def _exchanged(self, gathered: int, dimension: int) -> Any:
+        """Returns the own part along another dimension than the gathered one: each device sends the others theirs."""
+        collective, kept = self._collective, ("replica_groups", "channel_handle")
+        return Builder(collective).create(
+            "all_to_all", self._smaller(collective.results[0], dimension), collective.operands[0],
+            attributes={name: collective.attributes[name] for name in kept if name in collective.attributes},
+            split_dimension=integer(dimension), concat_dimension=integer(gathered), split_count=integer(self._count),
+        )  # fmt: skip
 
 
 class _ReducedParts(_Rows):

@@ -235,7 +235,8 @@ class KeepOwnParts:
       op_names: JAX's names of the collectives.
       shapes: the dimensions of their results.
       stacks: their call stacks; () for all with the names.
-      scattered: for a `psum`, which becomes a `psum_scatter`, the dimension of the parts and their number; () for an `all_gather`.
+      scattered: the dimension of the parts and their number for a `psum`, which becomes a `psum_scatter`, and for an `all_gather` along another
+        dimension, which becomes an `all_to_all`; () otherwise.
     """
 
     op_names: tuple[str, ...]

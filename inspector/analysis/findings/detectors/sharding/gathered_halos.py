@@ -14,7 +14,7 @@ from inspector.analysis.collectives.sliced_results import sliced_dimension
 from inspector.analysis.findings.at_line import Lines, lines_of
 from inspector.analysis.findings.before import uses
 from inspector.analysis.findings.dataflow import Value
-from inspector.analysis.findings.detectors.sharding.own_part import compiled_collectives
+from inspector.analysis.findings.detectors.sharding.own_part import combined_collective, compiled_collectives, peers_of
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.hlo.module import Instruction
@@ -57,7 +57,11 @@ def gathered_halos(subject: Subject, kind: str) -> Iterator[Finding]:
             lines.setdefault(key, []).append(halos)
     for several in lines.values():
         compiled = compiled_collectives(subject, several[0].value)
-        if len(compiled) == len(several):
+        if not compiled and len(several) > 1:
+            values = [each.value for each in several]
+            combined = combined_collective(subject, values, peers_of(subject, values[0]))
+            compiled = [] if combined is None else [combined]
+        if len(compiled) in (1, len(several)):
             yield _finding(subject, kind, several, compiled)
 
 
@@ -68,7 +72,8 @@ def _finding(subject: Subject, kind: str, several: Sequence[_Halos], compiled: S
     names = {each.name for each in compiled}
     exchanges = [each for each in subject.exchanges if each.collective.name in names]
     # A permute has one hop.
-    instead_s = sum(len(slices) * each.latency_s / max(1, each.price.hops) * each.executions for each in exchanges)
+    permutes = len(slices) * len(several) / len(compiled)
+    instead_s = sum(permutes * each.latency_s / max(1, each.price.hops) * each.executions for each in exchanges)
     times = f" ({len(several)} times)" if len(several) > 1 else ""
     return subject.finding(
         kind,

@@ -1,7 +1,7 @@
 """Collectives in a `shard_map` of which each device only takes its own part again.
 
-An `all_gather` whose own part is taken is the value before it, and a `psum` is a `psum_scatter`, also if values are computed for each row in
-between.
+An `all_gather` whose own part is taken is the value before it, or an `all_to_all` if the part is along another dimension, and a `psum` is a
+`psum_scatter`, also if values are computed for each row in between.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def own_parts(subject: Subject, kind: str) -> Iterator[Finding]:
     """
     if subject.calls is None:
         return
-    groups: dict[tuple[str, Lines, int], list[_OwnPart]] = {}
+    groups: dict[tuple[str, Lines, int, int], list[_OwnPart]] = {}
     for value, name in subject.calls.values(_CALLS):
         found = _own_part(value, subject.collectives.num_partitions)
         if found is not None:
-            key = name, lines_of(value.instruction.frames), value.instruction.shape.byte_size
+            key = name, lines_of(value.instruction.frames), value.instruction.shape.byte_size, found.dimension
             groups.setdefault(key, []).append(found)
     left: dict[tuple[str, Groups], list[_OwnPart]] = {}  # sums by name and devices
     for owns in groups.values():
@@ -118,14 +118,9 @@ def _own_part(value: Value, num_partitions: int) -> _OwnPart | None:
     count = len(groups[0])
     if {*places} != {*range(num_partitions)} or count < 2 or len(places) != count * len(groups):
         return None
-    if collective.opcode == "all-gather":
-        (dimension,) = collective.dimensions
-        return _part_of_rows(value, dimension, places, count)
-    parts = (
-        _part_of_rows(value, dimension, places, count)
-        for dimension, size in enumerate(collective.shape.dimensions)
-        if size % count == 0
-    )
+    gathered = [*collective.dimensions] if collective.opcode == "all-gather" else []
+    others = [d for d, size in enumerate(collective.shape.dimensions) if size % count == 0 and d not in gathered]
+    parts = (_part_of_rows(value, dimension, places, count) for dimension in (*gathered, *others))
     return next((part for part in parts if part is not None), None)
 
 
@@ -174,7 +169,8 @@ def compiled_collectives(subject: Subject, value: Value) -> list[Collective]:
         if each.opcode == before.opcode
         and name in merged_names(each.origin.op_name)
         and is_same_line(lines_of(each.origin.frames), lines)
-        and each.result_bytes == before.shape.byte_size
+        and sum(math.prod(shape.dimensions) for shape in each.result_shapes)
+        == _elements(before)  # maybe in another type
     ]
 
 
@@ -190,7 +186,18 @@ def _finding(
     shrunk = dict.fromkeys(kernels_between(subject, [each for one in owns for each in one.between]))
     stacks = stacks_of(one.value.instruction.frames for one in owns)
     shapes = _shapes(owns)
-    if before.opcode == "all-gather":
+    if before.opcode == "all-gather" and own.dimension not in before.dimensions:
+        (gathered,) = before.dimensions
+        count = before.shape.dimensions[gathered] // before.operands[0].shape.dimensions[gathered]
+        what = (
+            f"gathers {array} of each device along dimension {gathered}, and each device then only takes its own part along dimension {own.dimension}:"
+            " one `all_to_all` does the same."
+        )
+        remedy = f"jax.lax.all_to_all(x, axis, split_axis={own.dimension}, concat_axis={gathered}, tiled=True)  # instead of all_gather and the slice"
+        for each in collectives:
+            saved |= _saved_by(subject, each, count, "all-to-all")
+        edits = [KeepOwnParts((full_name(own.value),), shapes, stacks, (own.dimension, count))]
+    elif before.opcode == "all-gather":
         if own.between:
             what = f"gathers {array} of each device, computes each row independently, and each device then keeps only its own part."
             remedy = f"Compute with the operand of jax.lax.{call} and remove the slice. Other operands that have all rows must be sliced to the device's rows."
@@ -210,7 +217,7 @@ def _finding(
             f"jax.lax.psum_scatter(x, axis, scatter_dimension={sliced}, tiled=True)  # instead of psum and the slice"
         )
         for each in collectives:
-            saved |= _saved_by_scatter(subject, each, count)
+            saved |= _saved_by(subject, each, count, "reduce-scatter")
         edits = [
             KeepOwnParts((full_name(own.value),), _shapes(owns, dimension), stacks, (dimension, count))
             for dimension in dict.fromkeys(one.dimension for one in owns)
@@ -257,15 +264,18 @@ def _elements(instruction: Instruction) -> int:
     return math.prod(instruction.shape.dimensions)
 
 
-def _saved_by_scatter(subject: Subject, collective: Collective, count: int) -> Mapping[str, float]:
-    """Returns the parts of the time of a sum, and of the kernels that move it, which a `psum_scatter` among `count` devices saves."""
+def _saved_by(subject: Subject, collective: Collective, count: int, opcode: str) -> Mapping[str, float]:
+    """Returns the parts of the time of a collective, and of the kernels that move its result, which another one among `count` devices saves.
+
+    The result of the other one is the part of one device.
+    """
     elements = sum(math.prod(shape.dimensions) for shape in collective.result_shapes)
     part_shape = Shape(collective.result_shapes[0].element_type, (max(1, elements // count),))
-    scatter = dataclasses.replace(collective, opcode="reduce-scatter", result_shapes=(part_shape,))
+    other = dataclasses.replace(collective, opcode=opcode, result_shapes=(part_shape,))
     exchange = next((each for each in subject.exchanges if each.collective.name == collective.name), None)
     if exchange is None:
         return {collective.name: 0.5}  # of the bytes
-    price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(scatter)
+    price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(other)
     result = subject.module.instruction(collective.name)
     slices = [each.name for each in readers_of(result) if only_moves(each)]
     part = 1 - float(price.known_s) / float(exchange.price.known_s)
