@@ -180,6 +180,26 @@ def masked(x: Any, group: Any) -> Any:
     return jnp.where((group[:, None] == jnp.arange(GROUPS))[:, :, None], x[:, None, :], 0.0).sum(0)
 
 
+def complex_scores(a: Any, b: Any, e: Any, f: Any) -> Any:
+    """The scores of complex embeddings."""
+    return (a[:, None] * e[None] - b[:, None] * f[None]).sum(-1)
+
+
+@needs_tpu
+@needs_gpu
+@pytest.mark.parametrize("target", ["tpu:v5e:1x1", "gpu:h100"])
+def test_sums_of_two_products(target: str) -> None:
+    args = [jax.ShapeDtypeStruct((size, 128), F32) for size in (512, 512, 8192, 8192)]
+    (finding,) = found(KIND, complex_scores, *args, target=target)
+    assert "elementwise products of `a` and `e` and 1 other sum is computed" in finding.title
+    assert finding.remedy == 'jnp.einsum("ac,bc->ab", a, e) - jnp.einsum("ac,bc->ab", b, f)'
+    by_hand = lambda a, b, e, f: a @ e.T - b @ f.T  # noqa: E731
+    before, after = (inspector.lower(fun, *args).compile(target=target) for fun in (complex_scores, by_hand))
+    saved_s = before.roofline().total.least_s - after.roofline().total.least_s
+    assert finding.gain_s == pytest.approx(saved_s, rel=0.1)
+    assert finding.prove(run=False).gain_s == pytest.approx(saved_s, rel=0.02)
+
+
 EDITED = (
     *((fun, args, None) for fun, args, *_ in SUMS),
     (distances, (X, X), None),
@@ -195,6 +215,12 @@ EDITED = (
     (lambda x, y, scale: (x[:, None] * y[None] / (1 + scale**2)).sum(-1), (X, X, SCALE), None),
     (lambda x, y: (x[:, None] * y[None] / (1 + y.sum(-1) ** 2)[None, :, None] / 3).sum(-1), (X, X), None),
     (masked, ROWS, None),
+    (complex_scores, (X, X, X, X), None),
+    (
+        lambda x, y: (x[:, None] * y[None] - jnp.sin(x)[:, None] * y[None] + y[None] * 2 * x[:, None]).mean(-1),
+        (X, X),
+        None,
+    ),
     (lambda x, y: ((x[:, None, None] - y[None, :, None]) ** 2).sum(-1), (X, X), None),
     (lambda x, w: (x.astype(jnp.int32).astype(F32)[:, :, None] * w[None]).sum(1), (X, W), None),
     (lambda x, w: (x.astype(jnp.int8).astype(F32)[:, :, None] * w[None]).sum(1), (X, W), None),

@@ -43,6 +43,8 @@ def contract_sums(module: ir.Module, reductions: Iterable[Any]) -> int:
 def _contract(module: ir.Module, reduction: Any) -> bool:
     if len(reduction.operands) != 2 or not is_zero(reduction.operands[1]) or not adds(reduction):
         return False
+    if parts := _split(module, reduction):
+        return sum(_contract(module, each) for each in parts) > 0
     user, number = _past_conversions(module, reduction, 0)
     summed = frozenset(ir.DenseI64ArrayAttr(reduction.attributes["dimensions"]))
     factors = _factors(module, user, number)
@@ -72,6 +74,24 @@ def _contract(module: ir.Module, reduction: Any) -> bool:
         made = build.create("subtract", type_, squares, build.create("add", type_, made, made))
     reduction.results[0].replace_all_uses_with(build.reshape(made, result.shape))
     return True
+
+
+def _split(module: ir.Module, reduction: Any) -> list[Any]:
+    """Replaces the sum of an array that adds up or subtracts two others by the sums of both, and returns these; [] for other arrays."""
+    user, number = _past_conversions(module, reduction, 0)
+    terms = user.operands[number]
+    maker = maker_of(terms) if is_float(terms) else None
+    if maker is None or maker.name not in ("stablehlo.add", "stablehlo.subtract"):
+        return []
+    build, element_type = Builder(reduction), element_type_of(reduction.operands[0])
+    operands = [build.convert(_operand(module, maker, number), element_type) for number in range(2)]
+    parts = [reduction.clone(ip=ir.InsertionPoint(reduction)).operation for _ in operands]
+    for part, operand in zip(parts, operands, strict=True):
+        part.operands[0] = operand
+    result = ir.RankedTensorType(reduction.results[0].type)
+    both = build.create(maker.name.removeprefix("stablehlo."), result, *(part.results[0] for part in parts))
+    reduction.results[0].replace_all_uses_with(both)
+    return parts
 
 
 def _are_contracted(left: Collection[int], right: Collection[int], summed: frozenset[int]) -> bool:

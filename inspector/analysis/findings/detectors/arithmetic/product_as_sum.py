@@ -52,6 +52,8 @@ class SumOfProducts(NamedTuple):
       factors: the arrays that are multiplied, before they are repeated.
       is_distance: whether the squares of their differences are summed.
       is_scaled: whether the terms have further factors.
+      others: other products that are added to these terms before the sum, or subtracted from them.
+      is_subtracted: whether the terms are subtracted from those of another product.
     """
 
     value: Value
@@ -63,11 +65,18 @@ class SumOfProducts(NamedTuple):
     factors: tuple[Value, Value]
     is_distance: bool
     is_scaled: bool
+    others: tuple[SumOfProducts, ...] = ()
+    is_subtracted: bool = False
 
     @property
     def flops(self) -> float:
-        """FLOPs of the matrix product."""
-        return 2.0 * math.prod(self.sizes)
+        """FLOPs of the matrix products."""
+        return 2.0 * math.prod(self.sizes) * (1 + len(self.others))
+
+    @property
+    def all_factors(self) -> tuple[Value, ...]:
+        """The factors, and those of the other products."""
+        return sum((each.factors for each in self.others), self.factors)
 
     @property
     def is_masked(self) -> bool:
@@ -122,15 +131,12 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
     element_type = first.value.instruction.shape.element_type
     names = [subject.argument(source(each)) for each in first.factors]
     what = " and ".join(f"`{name}`" if name else _array(each) for name, each in zip(names, first.factors, strict=True))
-    more = f" and {counted(len(sums) - 1, 'other sum')}" if len(sums) > 1 else ""
+    count = sum(1 + len(each.others) for each in sums)
+    more = f" and {counted(count - 1, 'other sum')}" if count > 1 else ""
     title = (
         f"The sum of {'squared differences' if first.is_distance else 'elementwise products'} of {what}{more} is computed by the vector unit,"
         f" over {format_array(element_type, first.sizes)}."
         f" {'A matrix product and sums of squares have the same result' if first.is_distance else 'A matrix product has the same terms'}."
-    )
-    left, right = (
-        f"{name or default}{_conversion(each, element_type)}"
-        for name, default, each in zip(names, ("a", "b"), first.factors, strict=True)
     )
     cautions = [_CANCELLATION] if first.is_distance else []
     cautions += [_NAN] * first.is_masked
@@ -138,22 +144,36 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         cautions.append(
             "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
         )
-    scaled = _SCALED_BOTH if first.is_distance else _SCALED_ONE
-    scales = scaled.format(left=left, right=right) * first.is_scaled
     terms = math.prod(first.sizes[d] for d in first.summed)
     mean = f" / {terms}" * _is_mean(first.value, terms)
     mapped = "  # of all calls together, outside of jax.vmap" * ("vmap(" in first.name)
-    wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (first.operand_type != element_type)
-    product = f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide})'
-    if first.is_distance:
-        product = (
-            f"({_squares(first, first.left, left, wide)} + {_squares(first, first.right, right, wide)} - 2 * {product})"
-        )
+    codes = [_code(subject, each, number, element_type) for number, each in enumerate((first, *first.others))]
+    product = codes[0][1] + "".join(
+        f" {'-' if each.is_subtracted else '+'} {code}" for each, (_, code) in zip(first.others, codes[1:], strict=True)
+    )
+    product = f"({product})" if first.others and mean else product
     return subject.finding(
-        KIND, title, f"{scales}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
+        KIND, title, f"{''.join(scales for scales, _ in codes)}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
         caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
         edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums)), stacks_of(each.value.instruction.frames for each in sums)),),
     )  # fmt: skip
+
+
+def _code(subject: Subject, each: SumOfProducts, number: int, element_type: str) -> tuple[str, str]:
+    """Returns the code that scales the arrays of a sum, and that of its product."""
+    names = [subject.argument(source(factor)) for factor in each.factors]
+    left, right = (
+        f"{name or default}{_conversion(factor, element_type)}"
+        for name, default, factor in zip(names, ascii_lowercase[2 * number : 2 * number + 2], each.factors, strict=True)
+    )
+    scaled = _SCALED_BOTH if each.is_distance else _SCALED_ONE
+    wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (each.operand_type != element_type)
+    product = f'jnp.einsum("{_subscripts(each)}", {left}, {right}{wide})'
+    if each.is_distance:
+        product = (
+            f"({_squares(each, each.left, left, wide)} + {_squares(each, each.right, right, wide)} - 2 * {product})"
+        )
+    return scaled.format(left=left, right=right) * each.is_scaled, product
 
 
 def _sum(value: Value, name: str) -> SumOfProducts | None:
@@ -165,13 +185,39 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     adds = reduction.to_apply
     if adds is None or adds.root.opcode != "add" or not _is_number(value.operand(1), 0):
         return None
-    product = _past_conversions(value.operand(0))
+    found = [
+        (_of_terms(value, name, terms), is_subtracted)
+        for terms, is_subtracted in _addends(_past_conversions(value.operand(0)))
+    ]
+    each = [
+        one._replace(is_subtracted=is_subtracted) for one, is_subtracted in found if one is not None
+    ]  # the first one is added
+    return each[0]._replace(others=tuple(each[1:])) if len(each) == len(found) else None
+
+
+def _addends(terms: Value) -> list[tuple[Value, bool]]:
+    """Returns the arrays that terms add up or subtract, each with whether it is subtracted."""
+    terms, opcode = _past_conversions(terms), _past_conversions(terms).instruction.opcode
+    if opcode not in ("add", "subtract") or terms.instruction.shape.element_type not in _NAMES:
+        return [(terms, False)]
+    left, right = map(_addends, terms.operands)
+    return left + [(each, is_subtracted ^ (opcode == "subtract")) for each, is_subtracted in right]
+
+
+def _of_terms(value: Value, name: str, product: Value) -> SumOfProducts | None:
+    """Returns a reduction of terms that are products; None for others.
+
+    Args:
+      value: the reduction.
+      name: its full name.
+      product: the terms, or an addend of them.
+    """
     if product.instruction.shape.element_type not in _NAMES:
         return None
     if product.instruction.opcode not in ("multiply", "divide") and not _is_masked(product):
         return None
     sizes = product.instruction.shape.dimensions
-    summed = frozenset(reduction.dimensions)
+    summed = frozenset(value.instruction.dimensions)
     factors, divisors = _factors(product)
     pair = _difference(factors, divisors, summed) or _pair(factors, divisors)
     if pair is None:
@@ -312,7 +358,11 @@ def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list
             whole = math.prod(each.sizes[d] for d in range(len(each.sizes)) if d not in each.summed)
             result = sum(leaf.byte_size for leaf in (after or instruction).shape.leaves)
             result += sum(o.shape.byte_size for o in after.operands if o is not instruction) if after else 0
-            moved = sum(_moved_bytes(each, array) * part for array, part in _device_parts(subject, each, kernel))
+            moved = sum(
+                _moved_bytes(one, array) * part
+                for one in (each, *each.others)
+                for array, part in _device_parts(subject, one, kernel)
+            )
             if not each.is_masked:  # a product's kernel computes factors from smaller arrays, such as differences
                 moved = min(moved, sum(operand.shape.byte_size for operand in instruction.operands))
             parts = _split(each, elements)
@@ -322,6 +372,8 @@ def _saved_on_gpu(subject: Subject, sums: Sequence[SumOfProducts]) -> tuple[list
                 (moved + (partial or result)) / peak.memory_bytes_per_s,
             )
             seconds += (partial + result) / peak.memory_bytes_per_s if partial else 0.0
+            if each.others:  # every product is written, and a kernel reads and combines them
+                seconds += 2 * (1 + len(each.others)) * result / peak.memory_bytes_per_s
             needed += seconds * _executions(subject, [kernel])
     spent = subject.seconds(listed)
     return [*listed], 0.0 if isinstance(spent, Unavailable) or not spent else max(0.0, 1 - needed / spent)
@@ -418,12 +470,12 @@ def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[s
         if not isinstance(algorithm, Algorithm):
             return kernels, 0.0
         own = math.prod(_reduced(subject, each, kernels[0])) / math.prod(each.sizes) if kernels else 1.0
-        moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
+        moved = sum(array.instruction.shape.byte_size for array in (*each.all_factors, each.value))
         per_product = max(
             each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
         )
         if each.is_distance:
-            squared = sum(array.instruction.shape.byte_size for array in each.factors)
+            squared = sum(array.instruction.shape.byte_size for array in each.all_factors)
             if not _is_read_by_fusions(subject, kernels):
                 # The product is written, and read to add the sums of squares.
                 squared += 2 * each.value.instruction.shape.byte_size
