@@ -43,6 +43,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "chain_of_exchanges": ("resharding",),  # two exchanges of the chain bring the values back
     "invariant_sum_beside_another": ("undonated",),
     "large_sum_beside_products": ("unrolled-blocks",),
+    "gather_of_widened": ("resharding",),  # the gathered rows are only added up
     "large_exchanges": ("exposed-communication",),
     "sixteen_heads": ("replicated-argument",),  # each device computes two heads, with the whole weight
     "unrolled_buffer": ("transposed-argument",),
