@@ -185,19 +185,19 @@ def _sum(value: Value, name: str) -> SumOfProducts | None:
     adds = reduction.to_apply
     if adds is None or adds.root.opcode != "add" or not _is_number(value.operand(1), 0):
         return None
-    found = [
-        (_of_terms(value, name, terms), is_subtracted)
-        for terms, is_subtracted in _addends(_past_conversions(value.operand(0)))
+    addends = _addends(value.operand(0))
+    products = [
+        product._replace(is_subtracted=is_subtracted)
+        for terms, is_subtracted in addends
+        if (product := _of_terms(value, name, terms)) is not None
     ]
-    each = [
-        one._replace(is_subtracted=is_subtracted) for one, is_subtracted in found if one is not None
-    ]  # the first one is added
-    return each[0]._replace(others=tuple(each[1:])) if len(each) == len(found) else None
+    return products[0]._replace(others=tuple(products[1:])) if len(products) == len(addends) else None
 
 
 def _addends(terms: Value) -> list[tuple[Value, bool]]:
     """Returns the arrays that terms add up or subtract, each with whether it is subtracted."""
-    terms, opcode = _past_conversions(terms), _past_conversions(terms).instruction.opcode
+    terms = _past_conversions(terms)
+    opcode = terms.instruction.opcode
     if opcode not in ("add", "subtract") or terms.instruction.shape.element_type not in _NAMES:
         return [(terms, False)]
     left, right = map(_addends, terms.operands)
