@@ -95,7 +95,7 @@ def product_as_sum(subject: Subject) -> Iterator[Finding]:
         return
     is_cpu = subject.compiled.program.platform == "cpu"
     groups: dict[tuple[Frame | None, bool], list[SumOfProducts]] = {}
-    for each in (one for one in sums_of_products(subject.calls) if one.is_distance or not is_cpu):
+    for each in sums_of_products(subject.calls, only_distances=is_cpu):
         groups.setdefault((own_frame(each.value.instruction.frames), each.is_distance), []).append(each)
     for sums in groups.values():
         kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))
@@ -118,10 +118,10 @@ def _is_number(value: Value, number: int) -> bool:
     return constant.opcode == "constant" and [*literal.f32s, *literal.f64s] == [number]
 
 
-def sums_of_products(calls: Before) -> Iterator[SumOfProducts]:
+def sums_of_products(calls: Before, only_distances: bool = False) -> Iterator[SumOfProducts]:
     """Yields the sums of elementwise products, or of squared differences, of two arrays that one matrix product computes."""
     for value, name in calls.values(("reduce",)):
-        found = _sum(value, name)
+        found = _sum(value, name, only_distances)
         if found is not None:
             yield found
 
@@ -176,22 +176,23 @@ def _code(subject: Subject, each: SumOfProducts, number: int, element_type: str)
     return scaled.format(left=left, right=right) * each.is_scaled, product
 
 
-def _sum(value: Value, name: str) -> SumOfProducts | None:
+def _sum(value: Value, name: str, only_distances: bool) -> SumOfProducts | None:
     """Returns a reduction as a sum of products of two arrays, neither of which has all dimensions; None for others."""
     reduction = value.instruction
     shape = reduction.shape
     if shape.is_tuple or shape.element_type not in _NAMES:
         return None
     adds = reduction.to_apply
-    if adds is None or adds.root.opcode != "add" or not _is_number(value.operand(1), 0):
+    if adds is None or adds.root.opcode != "add":
         return None
     addends = _addends(value.operand(0))
-    products = [
-        product._replace(is_subtracted=is_subtracted)
-        for terms, is_subtracted in addends
-        if (product := _of_terms(value, name, terms)) is not None
-    ]
-    return products[0]._replace(others=tuple(products[1:])) if len(products) == len(addends) else None
+    products = list[SumOfProducts]()
+    for terms, is_subtracted in addends:
+        product = _of_terms(value, name, terms, only_distances)
+        if product is None:
+            return None
+        products.append(product._replace(is_subtracted=is_subtracted))
+    return products[0]._replace(others=tuple(products[1:])) if _is_number(value.operand(1), 0) else None
 
 
 def _addends(terms: Value) -> list[tuple[Value, bool]]:
@@ -204,13 +205,14 @@ def _addends(terms: Value) -> list[tuple[Value, bool]]:
     return left + [(each, is_subtracted ^ (opcode == "subtract")) for each, is_subtracted in right]
 
 
-def _of_terms(value: Value, name: str, product: Value) -> SumOfProducts | None:
+def _of_terms(value: Value, name: str, product: Value, only_distances: bool) -> SumOfProducts | None:
     """Returns a reduction of terms that are products; None for others.
 
     Args:
       value: the reduction.
       name: its full name.
       product: the terms, or an addend of them.
+      only_distances: whether only squares of differences are wanted.
     """
     if product.instruction.shape.element_type not in _NAMES:
         return None
@@ -219,7 +221,7 @@ def _of_terms(value: Value, name: str, product: Value) -> SumOfProducts | None:
     sizes = product.instruction.shape.dimensions
     summed = frozenset(value.instruction.dimensions)
     factors, divisors = _factors(product)
-    pair = _difference(factors, divisors, summed) or _pair(factors, divisors)
+    pair = _difference(factors, divisors, summed) or (None if only_distances else _pair(factors, divisors))
     if pair is None:
         return None
     (left, a), (right, b) = map(_varying, pair)
