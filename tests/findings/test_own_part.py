@@ -155,6 +155,22 @@ def test_silent_if_a_device_needs_another_part(program: Program) -> None:
     assert not all_found(KIND, program[0], *program[1], target="cpu:8", roofs=peak("gpu:h100:8"))
 
 
+def moved_sum(x: Any, w: Any) -> Any:
+    """The part is along another dimension after the sum is transposed."""
+    return own(lax.psum(jnp.tanh(x @ w), "d").T, "d", 8)
+
+
+def row_of_a_sum(x: Any, w: Any) -> Any:
+    return own(lax.psum(jnp.tanh(x @ w), "d").sum(0), "d", 8)[None]
+
+
+@pytest.mark.parametrize("fun", [moved_sum, row_of_a_sum])
+def test_a_part_that_is_taken_after_moves(fun: Any) -> None:
+    (finding,) = all_found(KIND, *(by_rows(fun)[0], X, W), target="cpu:8")
+    assert finding.remedy.startswith("jax.lax.psum_scatter(x, axis, scatter_dimension=1, tiled=True)")
+    assert finding.prove(run=True).values in ("equal results", "results agree within 1e-04")
+
+
 def test_a_sum_of_which_each_device_takes_a_part() -> None:
     (finding,) = all_found(KIND, *(by_rows(summed)[0], X, W), target="cpu:8")
     assert "The `psum` at test_own_part.py:" in finding.title

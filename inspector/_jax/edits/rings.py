@@ -179,6 +179,7 @@ def _unrolled(module: ir.Module, steps: Sequence[Any]) -> _Ring | None:
         _block_of(block, blocks),
         last[0].results[0],
         last[0],
+        blocks=len(taken),
     )
 
 

@@ -128,7 +128,7 @@ def _is_mean(module: ir.Module, first: Any, second: Any, sums: _Sum, mean: _Scal
         device_groups(module, first) == device_groups(module, second)
         and math.isclose(sums.scale * mean.scale * sums.number_of_terms, own.scale, rel_tol=1e-3)
         and [*ir.DenseI64ArrayAttr(sums.reduction.attributes["dimensions"])] == summed
-        and sums.terms.value == own.factor.value
+        and sums.terms == own.factor
         and shape_of(sums.reduction.operands[0]) == shape_of(values)
         and [*mean.factor.dimensions] == [d for d in dimensions_of(values) if d not in summed]
         and _is_used_once(second, squares.reduction)

@@ -17,7 +17,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import merged_names
+from inspector.hlo.source import Frame, merged_names
 from inspector.support.name_stacks import inlined_name
 
 _MOST_CALLS = 64  # of one function; more calls of it are left out
@@ -86,6 +86,11 @@ def full_name(value: Value) -> str:
     return inlined_name(
         value.instruction.op_name, [call.op_name for call in reversed(value.calls) if call.opcode == "call"]
     )
+
+
+def frames_of(value: Value) -> tuple[Frame, ...]:
+    """Returns the call stack of an operation, or that of the call of JAX's function that contains it; () if neither is known."""
+    return next((each.frames for each in (value.instruction, *reversed(value.calls)) if each.frames), ())
 
 
 class Use(NamedTuple):

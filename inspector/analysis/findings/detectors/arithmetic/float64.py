@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
-from inspector.analysis.findings.before import moved_from, uses
+from inspector.analysis.findings.before import frames_of, moved_from, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import SingleFloats
 from inspector.analysis.findings.finding import Finding
@@ -342,7 +342,7 @@ def _emulating(subject: Subject, written: Iterable[Instruction]) -> list[Instruc
     """Returns the instructions that compute the operations of `written` on a TPU: with pairs of float32."""
     rows = {each.row: each for each in written}
     wanted = {
-        (name, _own_frame(value))
+        (name, own_frame(frames_of(value)))
         for value, name in (subject.calls.values({each.opcode for each in rows.values()}) if subject.calls else ())
         if value.instruction.row in rows
     }
@@ -351,12 +351,6 @@ def _emulating(subject: Subject, written: Iterable[Instruction]) -> list[Instruc
         for each in subject.kernels.named(name for name, _ in wanted)
         if any((name, own_frame(each.frames)) in wanted for name in merged_names(each.op_name))
     ]
-
-
-def _own_frame(value: Value) -> Frame | None:
-    """Returns the user's line of an operation, or of the call of JAX's function that contains it."""
-    lines = (own_frame(each.frames) for each in (value.instruction, *reversed(value.calls)))
-    return next((line for line in lines if line is not None), None)
 
 
 def _wide(module: Module) -> list[Instruction]:

@@ -4,8 +4,8 @@ Sums of squared differences, `((x[:, None] - y) ** 2).sum(-1)`, are a matrix pro
 further factors that belong to one array, such as the length scales of a kernel, `(((x[:, None] - y) / scale) ** 2).sum(-1)`. A factor may be a
 condition: `where(mask[:, :, None], x[:, None], 0).sum(0)` is `mask.T @ x`.
 
-XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs there is no
-finding: YNNPACK computes such sums as products.
+XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs only squared
+differences are reported: YNNPACK computes other such sums as products.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
 from inspector.analysis.findings.at_line import is_same_line, lines_of
-from inspector.analysis.findings.before import MOVING, Before, moved_from, uses
+from inspector.analysis.findings.before import MOVING, Before, frames_of, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import ContractSums, stacks_of
 from inspector.analysis.findings.finding import Finding
@@ -30,12 +30,12 @@ from inspector.support.units import counted, format_array
 
 KIND = "product-as-sum"
 _NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
-_CANCELLATION = "Large numbers cancel, so that distances much smaller than the values lose digits and may be slightly negative: check the results."
+_CANCELLATION = "Large numbers cancel: distances much smaller than the values lose digits and may be slightly negative. Check the results."
 _NAN = "Where a value that the condition leaves out is infinite or NaN, the product is NaN: replace such values first."
 _SCALED_BOTH = (
-    "{left}, {right} = {left} * scale, {right} * scale  # the square root of the other factors of each term\n"
+    "{left}, {right} = {left} * scale, {right} * scale  # scale: the square root of the other factors of each term\n"
 )
-_SCALED_ONE = "{left} = {left} * scale  # the other factors of each term, or those of {right}\n"
+_SCALED_ONE = "{left} = {left} * scale  # scale: the other factors of each term; multiply {right} by those that have its dimensions\n"
 _FUSING = frozenset({"kLoop", "kInput"})
 _LEAST_SIDE = 8  # narrower products do not use the matrix unit well
 
@@ -96,7 +96,7 @@ def product_as_sum(subject: Subject) -> Iterator[Finding]:
     is_cpu = subject.compiled.program.platform == "cpu"
     groups: dict[tuple[Frame | None, bool], list[SumOfProducts]] = {}
     for each in sums_of_products(subject.calls, only_distances=is_cpu):
-        groups.setdefault((own_frame(each.value.instruction.frames), each.is_distance), []).append(each)
+        groups.setdefault((own_frame(frames_of(each.value)), each.is_distance), []).append(each)
     for sums in groups.values():
         kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))
         on_gpu = subject.compiled.program.platform == "gpu" and not any(each.is_distance for each in sums)
@@ -138,22 +138,23 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
         f" over {format_array(element_type, first.sizes)}."
         f" {'A matrix product and sums of squares have the same result' if first.is_distance else 'A matrix product has the same terms'}."
     )
-    cautions = [_CANCELLATION] if first.is_distance else []
-    cautions += [_NAN] * first.is_masked
-    if first.operand_type == "f32":
+    products = (first, *first.others)
+    cautions = [_CANCELLATION] * any(each.is_distance for each in products)
+    cautions += [_NAN] * any(each.is_masked for each in products)
+    if any(each.operand_type == "f32" for each in products):
         cautions.append(
             "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
         )
     terms = math.prod(first.sizes[d] for d in first.summed)
     mean = f" / {terms}" * _is_mean(first.value, terms)
     mapped = "  # of all calls together, outside of jax.vmap" * ("vmap(" in first.name)
-    codes = [_code(subject, each, number, element_type) for number, each in enumerate((first, *first.others))]
+    codes = [_code(subject, each, number, element_type) for number, each in enumerate(products)]
     product = codes[0][1] + "".join(
         f" {'-' if each.is_subtracted else '+'} {code}" for each, (_, code) in zip(first.others, codes[1:], strict=True)
     )
     product = f"({product})" if first.others and mean else product
     return subject.finding(
-        KIND, title, f"{''.join(scales for scales, _ in codes)}{product}{mean}{mapped}", instructions=kernels, frames=first.value.instruction.frames, saved_part=saved,
+        KIND, title, f"{''.join(scales for scales, _ in codes)}{product}{mean}{mapped}", instructions=kernels, frames=frames_of(first.value), saved_part=saved,
         caution=" ".join(cautions), gain_source=f"{ESTIMATED}, and the peaks for the product",
         edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums)), stacks_of(each.value.instruction.frames for each in sums)),),
     )  # fmt: skip
@@ -161,10 +162,12 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
 
 def _code(subject: Subject, each: SumOfProducts, number: int, element_type: str) -> tuple[str, str]:
     """Returns the code that scales the arrays of a sum, and that of its product."""
-    names = [subject.argument(source(factor)) for factor in each.factors]
+    defaults = ascii_lowercase[2 * number : 2 * number + 2]
+    names = [
+        subject.argument(source(factor)) or default for default, factor in zip(defaults, each.factors, strict=True)
+    ]
     left, right = (
-        f"{name or default}{_conversion(factor, element_type)}"
-        for name, default, factor in zip(names, ascii_lowercase[2 * number : 2 * number + 2], each.factors, strict=True)
+        f"{name}{_conversion(factor, element_type)}" for name, factor in zip(names, each.factors, strict=True)
     )
     scaled = _SCALED_BOTH if each.is_distance else _SCALED_ONE
     wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (each.operand_type != element_type)
@@ -173,7 +176,7 @@ def _code(subject: Subject, each: SumOfProducts, number: int, element_type: str)
         product = (
             f"({_squares(each, each.left, left, wide)} + {_squares(each, each.right, right, wide)} - 2 * {product})"
         )
-    return scaled.format(left=left, right=right) * each.is_scaled, product
+    return scaled.format(left=names[0], right=names[1]) * each.is_scaled, product
 
 
 def _sum(value: Value, name: str, only_distances: bool) -> SumOfProducts | None:

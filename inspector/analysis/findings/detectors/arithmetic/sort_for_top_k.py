@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from inspector.analysis.cost.kernel_time import comparisons_of
-from inspector.analysis.findings.before import uses
+from inspector.analysis.findings.before import frames_of, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import SortToTopK
 from inspector.analysis.findings.finding import Finding
@@ -69,7 +69,6 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         return
     end = "first" if part[1] <= length // 2 else "last"
     is_descending = end == "last"
-    calls = [call for call in value.calls if call.frames]
     dimensions = ",".join(map(str, shape.dimensions))
     title = (
         f"A sort of {length:,} values along dimension {dimension} of {shape.element_type}[{dimensions}] of which only the"
@@ -105,7 +104,7 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         accessed = sum(map(subject.accessed, kernels))
         saved, gain_bytes = min(1.0, positions / accessed) if accessed else 0.0, min(positions, sorted_bytes)
     found = subject.finding(
-        KIND, title, remedy, gain_bytes=gain_bytes, frames=value.instruction.frames or (calls[-1].frames if calls else ()),
+        KIND, title, remedy, gain_bytes=gain_bytes, frames=frames_of(value),
         saved=dict.fromkeys(kernels, saved) | dict.fromkeys(_negations(subject, sorts), 1.0), caution=_CAUTION + _ON_TPU * (platform == "tpu"), edits=edits,
     )  # fmt: skip
     yield _with_nominal_gain(subject, found, sorts, length)

@@ -47,13 +47,13 @@ class _OwnPart(NamedTuple):
     Attributes:
       value: the collective.
       dimension: the dimension of the parts.
-      part: the shape of a part.
+      devices: the number of parts.
       between: the operations on the whole array before its part is taken.
     """
 
     value: Value
     dimension: int
-    part: Shape
+    devices: int
     between: tuple[Value, ...] = ()
 
 
@@ -136,7 +136,7 @@ def _sliced(user: Instruction, places: Mapping[int, int], count: int) -> int | N
 
 def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count: int) -> _OwnPart | None:
     """Returns the part of an array along a dimension that each device takes, also of values that are computed for each row of it alone."""
-    tracked, waiting, part = {whole: dimension}, [whole], whole.instruction.shape
+    tracked, waiting, is_taken = {whole: dimension}, [whole], False
     while waiting:
         value = waiting.pop()
         for user, number in uses(value):
@@ -144,7 +144,7 @@ def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count
                 return None
             at = tracked[value]
             if _sliced(user.instruction, places, count) == at:
-                part = user.instruction.shape
+                is_taken = True
                 continue
             after = dimension_after(user.instruction, number, at)
             if after is None or tracked.get(user, after) != after:
@@ -153,7 +153,7 @@ def _part_of_rows(whole: Value, dimension: int, places: Mapping[int, int], count
                 tracked[user] = after
                 waiting.append(user)
     between = tuple(each for each in tracked if each != whole)
-    return None if part == whole.instruction.shape else _OwnPart(whole, dimension, part, between)
+    return _OwnPart(whole, dimension, count, between) if is_taken else None
 
 
 def _is_sum_or_gather(collective: Instruction) -> bool:
@@ -184,11 +184,10 @@ def _finding(
     array = format_array(before.operands[0].shape.element_type, before.operands[0].shape.dimensions)
     saved = dict.fromkeys((each.name for each in collectives), 1.0)
     shrunk = dict.fromkeys(kernels_between(subject, [each for one in owns for each in one.between]))
-    stacks = stacks_of(one.value.instruction.frames for one in owns)
+    stacks, count = stacks_of(one.value.instruction.frames for one in owns), own.devices
     shapes = _shapes(owns)
     if before.opcode == "all-gather" and own.dimension not in before.dimensions:
         (gathered,) = before.dimensions
-        count = before.shape.dimensions[gathered] // before.operands[0].shape.dimensions[gathered]
         what = (
             f"gathers {array} of each device along dimension {gathered}, and each device then only takes its own part along dimension {own.dimension}:"
             " one `all_to_all` does the same."
@@ -206,10 +205,8 @@ def _finding(
             remedy = f"Use the operand of jax.lax.{call} instead of the part: it is the same."
         for each in collectives:
             saved |= dict.fromkeys(_kernels_behind(subject, each), 1.0)
-        count = before.shape.dimensions[own.dimension] // before.operands[0].shape.dimensions[own.dimension]
         edits = [KeepOwnParts((full_name(own.value),), shapes, stacks)]
     else:
-        count = before.shape.dimensions[own.dimension] // own.part.dimensions[own.dimension]
         whole = array if len(shapes) == 1 else f"{len(owns)} arrays"
         what = f"adds up {whole} of each device, and each device then only takes its own part: one `psum_scatter` does the same."
         sliced = own.dimension if len({one.dimension for one in owns}) == 1 else "dimension"
